@@ -1,0 +1,105 @@
+"""What was recorded? A run folder read back as one frozen record of tables.
+
+A run folder holds the four Parquet tables of `simulator.eventlog` beside `config.json` and `meta.json`;
+a study folder holds many run folders under `cells/`. Times are seconds, simulated or wall as `clock` says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from simulator.eventlog import SCHEMAS
+
+RUN_FILES: Final = tuple(f"{name}.parquet" for name in SCHEMAS)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """One recorded run.
+
+    Integer columns with missing values arrive as floats with NaN (a rollout that was never consumed has
+    no `consumed_version`).
+    """
+
+    arm: str
+    seed: int
+    clock: str
+    """`simulated` or `wall`: which seconds the tables count."""
+    rollouts: pd.DataFrame
+    segments: pd.DataFrame
+    updates: pd.DataFrame
+    intervals: pd.DataFrame
+    config: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, schema in SCHEMAS.items():
+            missing = [column for column in schema.names if column not in getattr(self, name).columns]
+            if missing:
+                raise ValueError(f"run {self.arm!r} seed {self.seed}: {name} lacks the columns {missing}")
+        if self.clock not in ("simulated", "wall"):
+            raise ValueError(f"run {self.arm!r} seed {self.seed}: clock {self.clock!r}: simulated or wall?")
+
+
+def load_run(folder: Path) -> Run:
+    """Read one run folder; `arm` falls back to the folder's name, which is what a single run is called."""
+    missing = [name for name in RUN_FILES if not (folder / name).is_file()]
+    if missing:
+        raise FileNotFoundError(f"{folder} is not a run folder: it lacks {', '.join(missing)}")
+    meta = read_json(folder / "meta.json")
+    tables = {name: pq.read_table(folder / f"{name}.parquet").to_pandas() for name in SCHEMAS}
+    return Run(
+        arm=str(meta.get("arm") or folder.resolve().name),
+        seed=int(meta.get("seed") or 0),
+        clock=str(meta.get("clock", "simulated")),
+        config=read_json(folder / "config.json"),
+        meta=meta,
+        **tables,
+    )
+
+
+def is_run(folder: Path) -> bool:
+    """Does this folder hold one run's tables?"""
+    return all((folder / name).is_file() for name in RUN_FILES)
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The run folders at, in, or under `cells/` of a folder, by name; an unfinished cell is left out.
+
+    Raises:
+        FileNotFoundError: if there are none.
+    """
+    if is_run(folder):
+        return [folder]
+    found = sorted(p for p in {*folder.glob("*"), *folder.glob("cells/*")} if p.is_dir() and is_run(p))
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no recorded run ({', '.join(RUN_FILES)})")
+    return found
+
+
+def load_runs(*folders: Path) -> Iterator[Run]:
+    """Every run of these run or study folders, one at a time: a study's tables need not fit in memory."""
+    for folder in folders:
+        for run_folder in run_folders(folder):
+            yield load_run(run_folder)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is no file."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds a {type(content).__name__}, not a JSON object")
+    return content

@@ -1,0 +1,51 @@
+"""How long until it happens, when for some seeds it never did? Kaplan-Meier and log-rank, censored runs kept.
+
+Source: Kaplan and Meier 1958, Mantel 1966, as in `scipy.stats.ecdf` and `scipy.stats.logrank`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def kaplan_meier(times: Floats, happened: Bools) -> pd.DataFrame:
+    """Share of seeds to which it has not happened yet: columns time, surviving, at_risk.
+
+    Args:
+        times: when it happened, or until when the seed was watched.
+        happened: False for a seed that is censored at its time.
+    """
+    surviving = stats.ecdf(censored(times, happened)).sf
+    at = np.concatenate([[0.0], surviving.quantiles])
+    return pd.DataFrame(
+        {
+            "time": at,
+            "surviving": np.concatenate([[1.0], surviving.probabilities]),
+            "at_risk": [(times >= time).sum() for time in at],
+        }
+    )
+
+
+def logrank_p(times_a: Floats, happened_a: Bools, times_b: Floats, happened_b: Bools) -> float:
+    """Two-sided p value that it happens at the same rate in both arms; NaN if it happened in neither."""
+    if not (happened_a.any() or happened_b.any()) or min(len(times_a), len(times_b)) == 0:
+        return math.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(stats.logrank(censored(times_a, happened_a), censored(times_b, happened_b)).pvalue)
+
+
+def restricted(times: Floats, horizon: float) -> Floats:
+    """min(time, horizon): a time that every seed has, if each was watched at least until the horizon."""
+    return np.minimum(times, horizon)
+
+
+def censored(times: Floats, happened: Bools) -> stats.CensoredData:
+    return stats.CensoredData(uncensored=times[happened], right=times[~happened])

@@ -1,0 +1,109 @@
+"""How fast was it, and was every token accounted for? Rates over the whole run, and the ledger re-checked.
+
+Rates divide what happened in a span of time by that same span (never a running total by the last step).
+Hours are hours of the run's clock, simulated or wall.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from analysis.runs import Run
+
+STATUSES: Final = ("trained", "dropped", "queued", "in_flight")
+
+
+def window_s(run: Run) -> tuple[float, float]:
+    """From the start of the run to the end of its last update, in seconds: what every share is a share of."""
+    if run.updates.empty:
+        raise ValueError(f"run {run.arm!r} seed {run.seed} has no update, so no window to measure in")
+    return 0.0, float(run.updates["train_end_s"].max())
+
+
+def throughput(run: Run) -> dict[str, float]:
+    """Updates, hours, updates an hour, generated and trained tokens a second, mean length of each.
+
+    `length_ratio` is trained over generated mean length: below 1, the rules threw away long rollouts.
+    Generated lengths are those of finished rollouts; what is still in flight has no length yet.
+    """
+    _, end_s = window_s(run)
+    rollouts = run.rollouts
+    tokens = rollouts["action_tokens"].to_numpy(dtype=float)
+    trained = (rollouts["status"] == "trained").to_numpy()
+    finished = rollouts["finished_s"].notna().to_numpy() & (rollouts["status"] != "in_flight").to_numpy()
+    generated_mean, trained_mean = _mean(tokens[finished]), _mean(tokens[trained])
+    return {
+        "updates": float(len(run.updates)),
+        "hours": end_s / 3600,
+        "updates_per_hour": len(run.updates) / (end_s / 3600),
+        "generated_tokens_per_s": float(tokens.sum()) / end_s,
+        "trained_tokens_per_s": float(tokens[trained].sum()) / end_s,
+        "generated_length_tokens": generated_mean,
+        "trained_length_tokens": trained_mean,
+        "length_ratio": trained_mean / generated_mean,
+    }
+
+
+def step_rates(updates: pd.DataFrame) -> pd.DataFrame:
+    """One row an update: version, seconds since the previous update ended, trained tokens a second in them."""
+    ends_s = updates["train_end_s"].to_numpy(dtype=float)
+    step_s = np.diff(ends_s, prepend=0.0)
+    return pd.DataFrame(
+        {
+            "version": updates["version"].to_numpy(),
+            "step_s": step_s,
+            "tokens_per_s": updates["tokens"].to_numpy(dtype=float) / step_s,
+        }
+    )
+
+
+def ledger(run: Run) -> pd.DataFrame:
+    """Rollouts and tokens by what became of them; dropped ones by reason. Columns: fate, rollouts, tokens."""
+    table = run.rollouts[["status", "reason", "action_tokens"]].copy()
+    dropped = table["status"] == "dropped"
+    table["fate"] = table["status"].where(
+        ~dropped,
+        "dropped: " + table["reason"].astype(object).where(table["reason"].notna(), "no reason given"),
+    )
+    return (
+        table.groupby("fate", sort=True)
+        .agg(rollouts=("action_tokens", "size"), tokens=("action_tokens", "sum"))
+        .reset_index()
+    )
+
+
+def check_ledger(run: Run) -> None:
+    """generated = trained + dropped + queued + in flight, in rollouts and in tokens, from three tables.
+
+    The segments say what was generated, the rollouts what became of it, the updates what was trained on:
+    three records of the same tokens, which must agree exactly.
+
+    Raises:
+        ValueError: with the two numbers that differ.
+    """
+    who = f"run {run.arm!r} seed {run.seed}"
+    rollouts = run.rollouts
+    unknown = set(rollouts["status"].unique()) - set(STATUSES)
+    if unknown:
+        raise ValueError(f"{who}: rollouts with the status {sorted(unknown)}, which no account covers")
+    if rollouts["rollout_id"].duplicated().any():
+        raise ValueError(f"{who}: a rollout is listed twice, so it would be counted twice")
+    trained = rollouts.loc[rollouts["status"] == "trained"]
+    pairs = {
+        "tokens in segments and in rollouts": (run.segments["tokens"].sum(), rollouts["action_tokens"].sum()),
+        "trained tokens in updates and in rollouts": (
+            run.updates["tokens"].sum(),
+            trained["action_tokens"].sum(),
+        ),
+        "trained rollouts in updates and in rollouts": (run.updates["rollouts"].sum(), len(trained)),
+    }
+    for what, (one, other) in pairs.items():
+        if int(one) != int(other):
+            raise ValueError(f"{who}: {what} differ: {int(one)} and {int(other)}")
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
