@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 _PER_TOKEN = ("token_ids", "action_mask", "behaviour_log_probs", "policy_versions")
+_PER_ROLLOUT = ("prompt_ids", "group_ids", "truncated", "temperature", "bootstrap_values", "baselines")
 
 
 @final
@@ -29,7 +30,8 @@ class Rollout:
 
     Raises:
         ValueError: per-token fields of unequal or zero length, no action token, a non-finite
-            reward or behaviour log-prob of an action token, or a temperature that is not positive.
+            reward or behaviour log-prob of an action token, a reward on an observation, or a
+            temperature that is not positive.
     """
 
     prompt_id: int
@@ -60,9 +62,11 @@ class Rollout:
             raise ValueError(f"reward has {len(self.reward)} entries for {len(self.token_ids)} tokens")
         if not all(map(math.isfinite, self.token_rewards)):
             raise ValueError(f"reward must be finite, got {self.reward}")
-        for t, (chosen, log_prob) in enumerate(
-            zip(self.action_mask, self.behaviour_log_probs, strict=True)
-        ):
+        for t, (chosen, reward) in enumerate(zip(self.action_mask, self.token_rewards, strict=True)):
+            if reward and not chosen:
+                # No estimator reads an observation: the reward would be lost without a trace.
+                raise ValueError(f"reward[{t}] = {reward} sits on an observation, where it would be lost")
+        for t, (chosen, log_prob) in enumerate(zip(self.action_mask, self.behaviour_log_probs, strict=True)):
             if chosen and not (math.isfinite(log_prob) and log_prob <= 1e-6):
                 raise ValueError(f"behaviour_log_probs[{t}] must be a finite log-prob, got {log_prob}")
         if not (math.isfinite(self.temperature) and self.temperature > 0):
@@ -115,6 +119,8 @@ class Batch:
     """Critic's V(s_t), s_t holding everything before token t; in units of reward."""
     bootstrap_values: Float[Tensor, " B"] | None = None
     """Critic's value of the state after the last token; read where `truncated`."""
+    baselines: Float[Tensor, " B"] | None = None
+    """Reward expected of each rollout before it was seen, such as its prompt's running mean."""
     old_log_probs: Float[Tensor, "B T"] | None = None
     """log pi_old: the trainer's own weights when it took this batch, before any of its updates."""
     proximal_log_probs: Float[Tensor, "B T"] | None = None
@@ -126,11 +132,9 @@ class Batch:
             tensor = getattr(self, field.name)
             if tensor is None:
                 continue
-            wanted = (rows, width) if tensor.dim() == 2 else (rows,)
+            wanted = (rows,) if field.name in _PER_ROLLOUT else (rows, width)
             if tuple(tensor.shape) != wanted:
-                raise ValueError(
-                    f"{field.name} has shape {tuple(tensor.shape)}, action_mask {(rows, width)}"
-                )
+                raise ValueError(f"{field.name} has shape {tuple(tensor.shape)}, action_mask {(rows, width)}")
 
     @property
     def returns(self) -> Float[Tensor, " B"]:
@@ -148,8 +152,14 @@ class Batch:
 
     def rows(self, index: slice | Int[Tensor, " b"]) -> Batch:
         """The same records for some rollouts: a micro-batch, a rank's shard, a mini-batch."""
-        tensors = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return Batch(**{k: None if v is None else v[index] for k, v in tensors.items()})
+        return dataclasses.replace(
+            self,
+            **{
+                field.name: tensor[index]
+                for field in dataclasses.fields(self)
+                if (tensor := getattr(self, field.name)) is not None
+            },
+        )
 
     @classmethod
     def from_rollouts(cls, rollouts: Sequence[Rollout], *, dtype: torch.dtype = torch.float32) -> Batch:

@@ -1,0 +1,191 @@
+"""Advantages: how much better than expected was this token?
+
+Every function reads a whole `Batch` and returns `[B, T]` without gradient, zero off the action tokens.
+Groups are found by `group_ids`, never by position, so rows may come in any order or be missing.
+Token-level advantages of a critic live in `gae`, running-mean baselines in `baseline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Bool, Float, Float64, Int
+from torch import Tensor
+
+from algorithms.rollout import Batch
+
+Advantage: TypeAlias = Callable[[Batch], Float[Tensor, "B T"]]
+
+GroupScale: TypeAlias = Callable[[Float64[Tensor, " B"], Int[Tensor, " B"]], Float64[Tensor, " B"]]
+"""(centred rewards, index of each rollout's group) -> divisor of each rollout, in units of reward."""
+
+
+def group_centred(
+    batch: Batch, *, scale: GroupScale | None = None, eps: float = 1e-6
+) -> Float[Tensor, "B T"]:
+    r"""Reward minus the mean reward of the rollout's group.
+
+    .. math:: A_i = r_i - \bar r_{g(i)}, \quad\text{with } scale\text{ divided by } \sigma_{g(i)} + \epsilon
+
+    A group of one, or of equal rewards, has no signal: its advantage is exactly zero, never NaN.
+    (verl gives a group of one its raw reward instead.) Front doors that mean to learn from groups
+    call `require_groups` first.
+
+    Args:
+        batch: reads `rewards`, `group_ids`, `action_mask`.
+        scale: `sample_std` as in GRPO, `population_std`, or None as in Dr. GRPO.
+        eps: added to the divisor, in units of reward; 1e-6 in verl, 1e-4 in TRL.
+
+    Returns:
+        Advantages in units of reward (of standard deviations, if scaled), constant along `T`.
+
+    References:
+        Shao et al., DeepSeekMath, 2024. https://arxiv.org/abs/2402.03300.
+        Liu et al., Dr. GRPO, 2025. https://arxiv.org/abs/2503.20783.
+    """
+    group, size = _groups(batch)
+    rewards = batch.returns.double()
+    centred = rewards - _group_sum(rewards, group)[group] / size
+    # Exactly zero where all agree; a mean of equal numbers may miss them by a rounding error, and a
+    # deviation of that size would be scaled up.
+    spread = _group_extreme(rewards, group, "amax") - _group_extreme(rewards, group, "amin")
+    centred = centred.where(spread[group] > 0, 0.0)
+    if scale is not None:
+        centred = centred / (scale(centred, group) + eps)
+    return _along_tokens(centred, batch)
+
+
+def sample_std(centred: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float64[Tensor, " B"]:
+    """Standard deviation with n - 1: GRPO in verl, TRL and OpenRLHF. Zero for a group of one."""
+    size = _group_sum(torch.ones_like(centred), group)
+    return (_group_sum(centred.square(), group) / (size - 1).clamp(min=1)).sqrt()[group]
+
+
+def population_std(centred: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float64[Tensor, " B"]:
+    """Standard deviation with n."""
+    size = _group_sum(torch.ones_like(centred), group)
+    return (_group_sum(centred.square(), group) / size).sqrt()[group]
+
+
+def leave_one_out(batch: Batch) -> Float[Tensor, "B T"]:
+    r"""Reward minus the mean reward of the *other* rollouts of the group.
+
+    .. math:: A_i = r_i - \frac{1}{K-1} \sum_{j \ne i} r_j = \frac{K}{K-1} (r_i - \bar r_{g(i)})
+
+    Without a peer there is no baseline and the advantage is zero, not the raw reward.
+
+    References:
+        Ahmadian et al., RLOO, 2024. https://arxiv.org/abs/2402.14740.
+    """
+    group, size = _groups(batch)
+    rewards = batch.returns.double()
+    centred = rewards - _group_sum(rewards, group)[group] / size
+    return _along_tokens(centred * size / (size - 1).clamp(min=1), batch)
+
+
+def running_mean(batch: Batch) -> Float[Tensor, "B T"]:
+    """Reward minus `Batch.baselines`, a mean of earlier rewards: see `baseline.RewardHistory`.
+
+    Raises:
+        ValueError: `baselines` is absent.
+    """
+    if batch.baselines is None:
+        raise ValueError("running_mean needs baselines, got None: fill them from a RewardHistory first")
+    return _along_tokens(batch.returns.double() - batch.baselines, batch)
+
+
+def reward_minus_value(batch: Batch) -> Float[Tensor, "B T"]:
+    r"""Rewards still to come minus the critic's value: GAE at gamma = lambda = 1, terminated.
+
+    .. math:: A_t = \sum_{k \ge t} r_k - V(s_t)
+
+    Nothing is bootstrapped after a truncated rollout.
+
+    Raises:
+        ValueError: `values` is absent.
+    """
+    if batch.values is None:
+        raise ValueError("reward_minus_value needs values, got None: fill them with the critic first")
+    rewards = batch.rewards.where(batch.action_mask, 0.0)
+    to_come = rewards.flip(-1).cumsum(-1).flip(-1)
+    return (to_come - batch.values).where(batch.action_mask, 0.0).detach()
+
+
+def require_groups(batch: Batch) -> None:
+    """Refuse a batch in which some rollout has no peer to be compared with.
+
+    Raises:
+        ValueError: a group of one, named with its id and G=1.
+    """
+    ids, counts = torch.unique(batch.group_ids, return_counts=True)
+    alone = ids[counts == 1].tolist()
+    if alone:
+        raise ValueError(
+            f"group_ids {alone[:8]} have G=1 rollout each ({len(alone)} of {len(ids)} groups): "
+            "a group baseline gives them no signal; sample G >= 2 or use a critic"
+        )
+
+
+def moments(terms: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float64[Tensor, " 3"]:
+    """Count, sum and sum of squares over the mask: they add up over ranks; an empty shard adds zeros."""
+    kept = terms.detach().where(mask, 0.0).double()
+    return torch.stack([mask.sum().double(), kept.sum(), kept.square().sum()])
+
+
+def whiten(
+    advantages: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    total: Float64[Tensor, " 3"],
+    eps: float = 1e-8,
+) -> Float[Tensor, "B T"]:
+    r"""Subtract the mean and divide by the standard deviation (n - 1) of the whole batch's action tokens.
+
+    .. math:: \hat A = (A - \bar A) / (\sigma + \epsilon)
+
+    Fewer than two tokens have no deviation: they come back unchanged.
+
+    Args:
+        total: `moments` of the *whole* batch, summed over ranks, so that all shards share one map.
+    """
+    count, first, second = total[0], total[1], total[2]
+    if count < 2:
+        return advantages.where(mask, 0.0)
+    mean = first / count
+    variance = ((second - count * mean.square()) / (count - 1)).clamp(min=0.0)
+    return ((advantages - mean) / (variance.sqrt() + eps)).to(advantages.dtype).where(mask, 0.0)
+
+
+def whitened(advantage: Advantage) -> Advantage:
+    """The same advantage, whitened over the batch it is computed on. (For ranks, see `whiten`.)"""
+
+    def compose(batch: Batch) -> Float[Tensor, "B T"]:
+        raw = advantage(batch)
+        return whiten(raw, batch.action_mask, total=moments(raw, batch.action_mask))
+
+    return compose
+
+
+def _groups(batch: Batch) -> tuple[Int[Tensor, " B"], Float64[Tensor, " B"]]:
+    """Index of each rollout's group, and how many share it."""
+    group = torch.unique(batch.group_ids, return_inverse=True)[1]
+    return group, _group_sum(torch.ones_like(group, dtype=torch.float64), group)[group]
+
+
+def _group_sum(terms: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float64[Tensor, " G"]:
+    groups = int(group.max()) + 1
+    return terms.new_zeros(groups).index_add(0, group, terms)
+
+
+def _group_extreme(
+    terms: Float64[Tensor, " B"], group: Int[Tensor, " B"], reduce: str
+) -> Float64[Tensor, " G"]:
+    groups = int(group.max()) + 1
+    return terms.new_zeros(groups).scatter_reduce(0, group, terms, reduce, include_self=False)
+
+
+def _along_tokens(per_rollout: Float64[Tensor, " B"], batch: Batch) -> Float[Tensor, "B T"]:
+    typed = per_rollout.to(batch.rewards.dtype).detach()
+    return typed[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)

@@ -1,0 +1,108 @@
+"""An estimator is four choices: advantage, log-ratio, trust region, aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from algorithms.advantage import Advantage
+from algorithms.aggregate import Aggregate
+from algorithms.critic import CriticRecipe
+from algorithms.ratio import LogRatio
+from algorithms.rollout import Batch
+from algorithms.trust import TrustRegion
+
+Regulariser: TypeAlias = Callable[[Float[Tensor, "B T"], Batch], Float[Tensor, "B T"]]
+"""(log pi of the sampled tokens, batch) -> penalty of each token, to be minimised."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """A policy-gradient estimator, ready to be differentiated.
+
+    Use it in three lines, the same on a whole batch, on micro-batches and on ranks::
+
+        advantages = estimator.advantage(batch)         # whole groups, before any split
+        total = estimator.total(batch)                  # all-reduce it, if there are ranks
+        estimator.loss(log_probs, batch, advantages=advantages, total=total).backward()
+
+    For a micro-batch pass `batch.rows(i)`, `advantages[i]` and the same `total`; gradients add up.
+    """
+
+    advantage: Advantage
+    log_ratio: LogRatio
+    trust: TrustRegion
+    aggregate: Aggregate
+    regularisers: tuple[Regulariser, ...] = ()
+    critic: CriticRecipe | None = None
+    counted: Callable[[Float[Tensor, "B T"]], Bool[Tensor, "B T"]] | None = None
+    """Log-ratio -> tokens that the divisor counts; None counts every action token. With
+    `trust.inside(...)` the mean runs over kept tokens only, so a stale batch takes full-size steps."""
+
+    def total(self, batch: Batch, log_probs: Float[Tensor, "B T"] | None = None) -> Int[Tensor, ""]:
+        """The divisor's count, over the rows of `batch`; the sum over ranks belongs in `loss`.
+
+        Args:
+            batch: the whole batch, or this rank's share of it.
+            log_probs: log pi before this update; read only if `counted` is set.
+
+        Raises:
+            ValueError: `counted` is set and `log_probs` absent.
+        """
+        if self.counted is None:
+            return self.aggregate.count(batch.action_mask)
+        if log_probs is None:
+            raise ValueError("this estimator counts kept tokens only: total() needs log_probs, got None")
+        kept = self.counted(self.log_ratio(log_probs.detach(), batch))
+        return self.aggregate.count(batch.action_mask & kept)
+
+    def surrogate(
+        self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
+    ) -> Float[Tensor, "B T"]:
+        """What each token contributes, to be maximised; exactly zero off the action tokens.
+
+        Args:
+            log_probs: log pi of the sampled tokens under the weights being trained, in nats and at
+                the sampling temperature; the only argument through which gradient flows.
+            advantages: the rows of `advantage(whole_batch)` that belong to `batch`.
+
+        Raises:
+            ValueError: `log_probs` or `advantages` has another shape than the batch.
+        """
+        mask = batch.action_mask
+        for name, tensor in (("log_probs", log_probs), ("advantages", advantages)):
+            if tensor.shape != mask.shape:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}, action_mask {tuple(mask.shape)}")
+        # Mask every input before any arithmetic, so that padding may hold anything.
+        log_probs = log_probs.where(mask, 0.0)
+        advantages = advantages.detach().where(mask, 0.0)
+        return self.trust(self.log_ratio(log_probs, batch), advantages, log_probs).where(mask, 0.0)
+
+    def loss(
+        self,
+        log_probs: Float[Tensor, "B T"],
+        batch: Batch,
+        *,
+        advantages: Float[Tensor, "B T"],
+        total: Int[Tensor, ""],
+    ) -> Float[Tensor, ""]:
+        """Scalar whose gradient is the negated policy-gradient estimate.
+
+        Args:
+            log_probs: as for `surrogate`.
+            batch: the rollouts of this shard or micro-batch.
+            advantages: the same rows of `advantage(whole_batch)`.
+            total: `total` of the whole batch, so that shards add up.
+
+        Raises:
+            ValueError: as `surrogate`.
+        """
+        terms = -self.surrogate(log_probs, batch, advantages)
+        for penalty in self.regularisers:
+            terms = terms + penalty(log_probs.where(batch.action_mask, 0.0), batch)
+        return self.aggregate.reduce(terms, batch.action_mask, total)

@@ -1,0 +1,57 @@
+"""Group Relative Policy Optimization, and what becomes of it when rollouts are stale.
+
+All three centre rewards on the group, divide by its sample standard deviation and let every rollout
+weigh the same (`sequence_mean`: the published objective; DAPO and many trainers use `token_mean`).
+None carries the KL term to a reference model. For Dr. GRPO replace `advantage` and `aggregate`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from algorithms.advantage import group_centred, sample_std
+from algorithms.aggregate import Aggregate, sequence_mean
+from algorithms.estimator import Estimator
+from algorithms.ratio import per_token, per_token_old
+from algorithms.trust import double_sided_mask, ppo_clip
+
+_BY_GROUP = partial(group_centred, scale=sample_std)
+
+
+def grpo(*, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate = sequence_mean) -> Estimator:
+    """A group for a baseline, PPO's clip against the trainer's latest weights for trust.
+
+    As usually run asynchronously: the ratio never sees the engine's log-probs, so staleness goes
+    uncorrected. The upper width is DAPO's clip-higher; GRPO as published has 0.2 on both sides.
+
+    References:
+        Shao et al., DeepSeekMath, 2024. https://arxiv.org/abs/2402.03300.
+        Yu et al., DAPO, 2025. https://arxiv.org/abs/2503.14476.
+    """
+    return Estimator(
+        advantage=_BY_GROUP, log_ratio=per_token_old, trust=ppo_clip(eps_low, eps_high), aggregate=aggregate
+    )
+
+
+def grpo_behaviour_clip(
+    *, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate = sequence_mean
+) -> Estimator:
+    """A group for a baseline, PPO's one-sided clip against the engine that sampled each token."""
+    return Estimator(
+        advantage=_BY_GROUP, log_ratio=per_token, trust=ppo_clip(eps_low, eps_high), aggregate=aggregate
+    )
+
+
+def grpo_dis(
+    *, eps_low: float = 0.3, eps_high: float = 5.0, aggregate: Aggregate = sequence_mean
+) -> Estimator:
+    """A group for a baseline, SAO's double-sided mask against the engine that sampled each token.
+
+    The "GRPO + DIS" arm of Hou et al., 2026. https://arxiv.org/abs/2607.07508.
+    """
+    return Estimator(
+        advantage=_BY_GROUP,
+        log_ratio=per_token,
+        trust=double_sided_mask(eps_low, eps_high),
+        aggregate=aggregate,
+    )
