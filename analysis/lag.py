@@ -2,7 +2,7 @@
 
 A rollout whose tokens come from several versions has an oldest, a mean and a newest lag, and they are
 never called just "lag": the oldest decides admission and dropping, the token-weighted mean is what the
-loss sees. Lag is defined only for rollouts that reached the trainer (status trained or dropped).
+loss sees. Lag is defined only for rollouts that met the trainer: trained, in training, or dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 POPULATIONS: Final = {
-    "offered": ("trained", "dropped"),
+    "offered": ("trained", "training", "dropped"),
     "trained": ("trained",),
     "dropped": ("dropped",),
 }
@@ -26,7 +26,7 @@ WEIGHTED_QUANTILE_METHOD: Final = "inverted weighted CDF"
 
 
 def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """One row a segment: rollout_id, status, lag (updates), tokens; segments without tokens are skipped."""
+    """One row a segment that has tokens: rollout_id, status, lag (updates), tokens."""
     consumed = rollouts.loc[
         rollouts["consumed_version"].notna(), ["rollout_id", "status", "consumed_version"]
     ]
@@ -35,7 +35,7 @@ def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
     )
     joined["lag"] = joined["consumed_version"] - joined["version"]
     if (joined["lag"] < 0).any():
-        worst = joined.loc[joined["lag"].idxmin()]
+        worst = joined.iloc[int(joined["lag"].to_numpy().argmin())]
         raise ValueError(
             f"rollout {worst['rollout_id']} was consumed at version {worst['consumed_version']:.0f} "
             f"with tokens of version {worst['version']:.0f}: a token cannot be newer than the trainer"

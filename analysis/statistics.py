@@ -39,7 +39,7 @@ class Interval:
 
 
 def mean(values: Floats, axis: int = -1) -> Floats:
-    return np.mean(values, axis=axis)
+    return np.asarray(np.mean(values, axis=axis))
 
 
 def iqm(values: Floats, axis: int = -1) -> Floats:

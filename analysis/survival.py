@@ -34,6 +34,14 @@ def kaplan_meier(times: Floats, happened: Bools) -> pd.DataFrame:
     )
 
 
+def median_time(times: Floats, happened: Bools) -> float:
+    """Time by which it happened to half of the seeds (Kaplan-Meier); infinite if it never did to half."""
+    curve = kaplan_meier(times, happened)
+    # 1e-12: products of shares such as (2/3)(3/4) must count as the half that they are
+    below = curve.loc[curve["surviving"] <= 0.5 + 1e-12, "time"]
+    return float(below.iloc[0]) if len(below) else math.inf
+
+
 def logrank_p(times_a: Floats, happened_a: Bools, times_b: Floats, happened_b: Bools) -> float:
     """Two-sided p value that it happens at the same rate in both arms; NaN if it happened in neither."""
     if not (happened_a.any() or happened_b.any()) or min(len(times_a), len(times_b)) == 0:

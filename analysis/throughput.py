@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.runs import Run
 
-STATUSES: Final = ("trained", "dropped", "queued", "in_flight")
+STATUSES: Final = ("trained", "training", "dropped", "queued", "waiting", "in_flight")
 
 
 def window_s(run: Run) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def throughput(run: Run) -> dict[str, float]:
         "updates": float(len(run.updates)),
         "hours": end_s / 3600,
         "updates_per_hour": len(run.updates) / (end_s / 3600),
-        "generated_tokens_per_s": float(tokens.sum()) / end_s,
+        "generated_tokens_per_s": float(run.segments["tokens"].sum()) / end_s,
         "trained_tokens_per_s": float(tokens[trained].sum()) / end_s,
         "generated_length_tokens": generated_mean,
         "trained_length_tokens": trained_mean,
@@ -48,7 +48,7 @@ def throughput(run: Run) -> dict[str, float]:
 
 
 def step_rates(updates: pd.DataFrame) -> pd.DataFrame:
-    """One row an update: version, seconds since the previous update ended, trained tokens a second in them."""
+    """One row an update: version, seconds since the last update ended, tokens trained a second in them."""
     ends_s = updates["train_end_s"].to_numpy(dtype=float)
     step_s = np.diff(ends_s, prepend=0.0)
     return pd.DataFrame(
@@ -64,10 +64,8 @@ def ledger(run: Run) -> pd.DataFrame:
     """Rollouts and tokens by what became of them; dropped ones by reason. Columns: fate, rollouts, tokens."""
     table = run.rollouts[["status", "reason", "action_tokens"]].copy()
     dropped = table["status"] == "dropped"
-    table["fate"] = table["status"].where(
-        ~dropped,
-        "dropped: " + table["reason"].astype(object).where(table["reason"].notna(), "no reason given"),
-    )
+    reason = table["reason"].astype(object).where(table["reason"].notna(), "no reason given")
+    table["fate"] = table["status"].where(~dropped, "dropped: " + reason)
     return (
         table.groupby("fate", sort=True)
         .agg(rollouts=("action_tokens", "size"), tokens=("action_tokens", "sum"))
@@ -79,7 +77,8 @@ def check_ledger(run: Run) -> None:
     """generated = trained + dropped + queued + in flight, in rollouts and in tokens, from three tables.
 
     The segments say what was generated, the rollouts what became of it, the updates what was trained on:
-    three records of the same tokens, which must agree exactly.
+    three records of the same tokens, which must agree exactly. A rollout in flight is listed with the
+    length it will have, so its segments may hold less, never more.
 
     Raises:
         ValueError: with the two numbers that differ.
@@ -91,9 +90,14 @@ def check_ledger(run: Run) -> None:
         raise ValueError(f"{who}: rollouts with the status {sorted(unknown)}, which no account covers")
     if rollouts["rollout_id"].duplicated().any():
         raise ValueError(f"{who}: a rollout is listed twice, so it would be counted twice")
+    made = rollouts["rollout_id"].map(run.segments.groupby("rollout_id")["tokens"].sum()).fillna(0)
+    flying = rollouts["status"] == "in_flight"
+    if (made[flying] > rollouts["action_tokens"][flying]).any():
+        raise ValueError(f"{who}: a rollout in flight has made more tokens than it will have")
     trained = rollouts.loc[rollouts["status"] == "trained"]
     pairs = {
-        "tokens in segments and in rollouts": (run.segments["tokens"].sum(), rollouts["action_tokens"].sum()),
+        "tokens of known rollouts and of all segments": (made.sum(), run.segments["tokens"].sum()),
+        "tokens in segments and in rollouts": (made[~flying].sum(), rollouts["action_tokens"][~flying].sum()),
         "trained tokens in updates and in rollouts": (
             run.updates["tokens"].sum(),
             trained["action_tokens"].sum(),

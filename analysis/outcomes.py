@@ -1,0 +1,134 @@
+"""What did one seed of one arm come to? One row of numbers a run, which verdicts are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from analysis import curves, idle, lag
+from analysis.collapse import Criteria, collapse, fate, final_score
+from analysis.runs import Run
+from analysis.throughput import throughput, window_s
+
+AVERAGED: Final = ("masked_fraction", "clipped_fraction", "flat_fraction", "ess_token", "k1", "k3")
+"""Columns of `updates` averaged over the run, weighted by the tokens of each update."""
+
+
+def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
+    """Per-seed scalars, by the name that a hypothesis calls its `metric`.
+
+    Lags are in updates, of trained rollouts: `mean_lag`, `p99_lag`, `max_lag` of each rollout's oldest
+    token, `token_mean_lag` over tokens. Idle shares are of the time to the end of the last update.
+    `hours_to_target` is NaN where the target was never reached; `hours` is how long that seed was watched.
+    Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
+    """
+    return {
+        "arm": run.arm,
+        "seed": run.seed,
+        "clock": run.clock,
+        **throughput(run),
+        **_lags(run),
+        **_idle(run),
+        "dropped_share": float((run.rollouts["status"] == "dropped").mean()),
+        **_learning(run, criteria),
+        **{name: token_mean(run.updates, name) for name in AVERAGED},
+    }
+
+
+def outcome_table(runs: Iterable[Run], criteria: Criteria) -> pd.DataFrame:
+    """One row a run; an arm's seed may appear only once."""
+    table = pd.DataFrame([outcomes(run, criteria) for run in runs])
+    check_seeds(table)
+    return table
+
+
+def check_seeds(table: pd.DataFrame) -> None:
+    """Raise if a seed of an arm is there twice: it would count as two."""
+    twice = table.loc[table.duplicated(["arm", "seed"]), ["arm", "seed"]]
+    if len(twice):
+        arm, seed = twice.iloc[0].tolist()
+        raise ValueError(f"arm {arm!r} has seed {seed} twice: the same seed is not a second sample")
+
+
+def token_mean(updates: pd.DataFrame, name: str) -> float:
+    """Mean of a per-update metric weighted by the update's tokens; NaN if it was never measured."""
+    if name not in updates.columns:
+        return math.nan
+    values = updates[name].to_numpy(dtype=float)
+    known = np.isfinite(values)
+    weights = updates["tokens"].to_numpy(dtype=float)[known]
+    return float(np.average(values[known], weights=weights)) if weights.sum() > 0 else math.nan
+
+
+def idle_shares(run: Run) -> pd.DataFrame:
+    """One row a machine kind and idle cause: kind (trainer, engines), cause, idle share.
+
+    Engines are idle by slot: the mean over all their slots. The causes of a kind add up to its idle share.
+    """
+    causes = idle.idle_by_cause(run.intervals, window_s(run))
+    causes["kind"] = machine_kind(causes["resource"])
+    per_kind = run.intervals["resource"].drop_duplicates()
+    sizes = machine_kind(per_kind).value_counts()
+    table = causes.groupby(["kind", "cause"])["idle"].sum().reset_index()
+    table["idle"] /= table["kind"].map(sizes)
+    return table
+
+
+def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:
+    """`engine-0/slot-3` is one of the engines, `trainer` is itself."""
+    return resources.where(~resources.str.startswith("engine"), "engines")
+
+
+def _lags(run: Run) -> dict[str, float]:
+    of_rollouts = lag.of_status(lag.rollout_lags(run.rollouts, run.segments), ("trained",))
+    of_tokens = lag.of_status(lag.token_lags(run.rollouts, run.segments), ("trained",))
+    oldest = of_rollouts["oldest"].to_numpy(dtype=float)
+    tokens = of_tokens["tokens"].to_numpy(dtype=float)
+    nothing = len(oldest) == 0
+    return {
+        "mean_lag": math.nan if nothing else float(oldest.mean()),
+        "p99_lag": math.nan if nothing else float(np.quantile(oldest, 0.99)),
+        "max_lag": math.nan if nothing else float(oldest.max()),
+        "token_mean_lag": math.nan
+        if nothing
+        else float(np.average(of_tokens["lag"].to_numpy(dtype=float), weights=tokens)),
+    }
+
+
+def _idle(run: Run) -> dict[str, float]:
+    shares = idle.shares(run.intervals, window_s(run))
+    means = shares.groupby(machine_kind(shares["resource"]))["idle"].mean()
+    return {
+        "trainer_idle": float(means.get("trainer", math.nan)),
+        "engine_idle": float(means.get("engines", math.nan)),
+    }
+
+
+def _learning(run: Run, criteria: Criteria) -> dict[str, object]:
+    if criteria.metric not in run.updates.columns or run.updates[criteria.metric].isna().all():
+        return {
+            "final_accuracy": math.nan,
+            "best_accuracy": math.nan,
+            "hours_to_target": math.nan,
+            "reached_target": False,
+            "collapsed": False,
+            "collapse_update": math.nan,
+            "fate": "not measured",
+        }
+    event = collapse(run.updates, criteria)
+    final = final_score(run.updates, criteria)
+    hours = curves.hours_to_target(curves.score(run.updates, criteria.metric), criteria.target)
+    return {
+        # A run that ended in NaN knows nothing: it scores chance, since leaving it out would flatter its arm.
+        "final_accuracy": criteria.chance if math.isnan(final) and event.happened else final,
+        "best_accuracy": float(run.updates[criteria.metric].max()),
+        "hours_to_target": math.nan if hours is None else hours,
+        "reached_target": hours is not None,
+        "collapsed": event.happened,
+        "collapse_update": event.update,
+        "fate": fate(run.updates, criteria),
+    }

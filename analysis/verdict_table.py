@@ -1,0 +1,155 @@
+"""Which arm survives? One row an arm: age of data, idleness, hours, accuracy, collapse; n is always shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from analysis.statistics import Interval, bootstrap_interval
+from analysis.survival import median_time
+
+Values = pd.Series
+
+
+def verdict_table(
+    outcomes: pd.DataFrame, *, rng: np.random.Generator, arms: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Outcomes summarised by arm, as numbers; see `MEASURES` for how they read.
+
+    Args:
+        outcomes: one row a run (`analysis.outcomes`).
+        rng: of the bootstrap over seeds.
+        arms: in which order; by default that of their first appearance.
+    """
+    found = list(dict.fromkeys(outcomes["arm"]))
+    order = [arm for arm in arms if arm in found] if arms else found
+    rest = [arm for arm in found if arm not in order]  # an arm that the order forgot is still shown
+    return pd.DataFrame([_row(outcomes.loc[outcomes["arm"] == arm], rng) for arm in order + rest]).set_index(
+        "arm"
+    )
+
+
+def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
+    final = _interval(own["final_accuracy"], rng)
+    reached = own["reached_target"].to_numpy(dtype=bool)
+    hours = own["hours_to_target"].fillna(own["hours"]).to_numpy(dtype=float)
+    means = {
+        name: float(own[name].mean())
+        for name in (
+            "mean_lag",
+            "p99_lag",
+            "trainer_idle",
+            "engine_idle",
+            "hours",
+            "masked_fraction",
+            "flat_fraction",
+        )
+    }
+    return {
+        "arm": own["arm"].iloc[0],
+        "n": len(own),
+        **means,
+        "final_accuracy": final.estimate,
+        "final_accuracy_low": final.low,
+        "final_accuracy_high": final.high,
+        "collapsed": int(own["collapsed"].sum()),
+        "measured": int((own["fate"] != "not measured").sum()),
+        "reached": int(reached.sum()),
+        "median_hours_to_target": median_time(hours, reached),
+    }
+
+
+def _interval(values: pd.Series[float], rng: np.random.Generator) -> Interval:
+    if values.isna().all():
+        nothing = math.nan
+        return Interval(estimate=nothing, low=nothing, high=nothing, n=0, confidence=0.95, method="none")
+    return bootstrap_interval(values.to_numpy(dtype=float), rng=rng)
+
+
+Row = pd.Series
+MEASURES: Final[dict[str, Callable[[Row], str]]] = {
+    "lag, mean (updates)": lambda row: number(row["mean_lag"], "{:.2f}"),
+    "lag, p99 (updates)": lambda row: number(row["p99_lag"], "{:.1f}"),
+    "trainer idle": lambda row: number(row["trainer_idle"], "{:.0%}"),
+    "engine idle": lambda row: number(row["engine_idle"], "{:.0%}"),
+    "hours": lambda row: number(row["hours"], "{:.2f}"),
+    "final accuracy": lambda row: accuracy(row),
+    "collapsed": lambda row: f"{row['collapsed']} of {row['measured']}" if row["measured"] else "-",
+    "masked tokens": lambda row: number(row["masked_fraction"], "{:.2%}"),
+    "flat tokens": lambda row: number(row["flat_fraction"], "{:.2%}"),
+    "hours to target": lambda row: to_target(row),
+    "seeds": lambda row: str(row["n"]),
+}
+"""How each measure of the table reads, in plain ASCII: it must survive any terminal."""
+
+
+def number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else form.format(value)
+
+
+def accuracy(row: Row) -> str:
+    """Mean over seeds, with the interval where there is one."""
+    if math.isnan(row["final_accuracy"]) or math.isnan(row["final_accuracy_low"]):
+        return number(row["final_accuracy"], "{:.3f}")
+    return f"{row['final_accuracy']:.3f} [{row['final_accuracy_low']:.3f}, {row['final_accuracy_high']:.3f}]"
+
+
+def to_target(row: Row) -> str:
+    """Median hours, unreached seeds counting as later than any; and how many seeds got there."""
+    if not row["measured"]:
+        return "-"
+    hours = row["median_hours_to_target"]
+    return ("not reached" if math.isinf(hours) else f"{hours:.2f}") + f" ({row['reached']} of {row['n']})"
+
+
+def cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The table in words: arms as rows, measures as columns."""
+    return pd.DataFrame(
+        {name: [read(row) for _, row in table.iterrows()] for name, read in MEASURES.items()},
+        index=table.index,
+    )
+
+
+def to_rich(table: pd.DataFrame, *, width: int = 80, encoding: str = "utf-8") -> Group:
+    """The table for a terminal: measures down, arms across, folded into blocks that fit the width.
+
+    Args:
+        table: from `verdict_table`.
+        width: columns of the terminal.
+        encoding: of its output; what an arm's name has beyond it is escaped.
+    """
+    words = cells(table).T
+    first = max(len(name) for name in MEASURES)
+    titles = [str(arm).encode(encoding, "backslashreplace").decode(encoding) for arm in words.columns]
+    widths = [
+        max(len(title), *(len(cell) for cell in words[arm]))
+        for arm, title in zip(words.columns, titles, strict=True)
+    ]
+    blocks: list[list[int]] = []
+    used = width + 1
+    for arm, needed in enumerate(widths):
+        if used + needed + 3 > width:
+            blocks.append([])
+            used = first + 4
+        blocks[-1].append(arm)
+        used += needed + 3
+    return Group(*(_block(words.iloc[:, block], [titles[i] for i in block]) for block in blocks))
+
+
+def _block(words: pd.DataFrame, titles: Sequence[str]) -> Table:
+    block = Table(box=box.ASCII, show_edge=True, pad_edge=True)
+    block.add_column("")
+    for title in titles:
+        # Text, not str: an arm named [red] is a name, not markup
+        block.add_column(Text(title, overflow="fold"), justify="right", overflow="fold")
+    for name, row in words.iterrows():
+        block.add_row(str(name), *(Text(cell) for cell in row))
+    return block
