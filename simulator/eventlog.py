@@ -3,25 +3,40 @@
 Four columnar tables, kept as Parquet beside a run's `config.json` and `meta.json`. Times are seconds
 since the run began: simulated seconds in `simulator`, wall-clock seconds in `full_runs`. Versions
 count optimizer updates. This module imports neither SimPy nor torch.
+
+A `Recorder` takes rows while the run lasts; `Recorder.log()` ends in an `EventLog`, which can be
+written, read back and fingerprinted.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, Self, TypeAlias, final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 _ID, _COUNT, _TIME, _TEXT = pa.int64(), pa.int64(), pa.float64(), pa.string()
+
+Row: TypeAlias = tuple[Any, ...]
 
 ROLLOUTS: Final = pa.schema(
     {
         "rollout_id": _ID,
         "prompt_id": _ID,
         "group_id": _ID,
+        "member": _COUNT,  # its place in the group, from 0
+        "engine": _ID,  # the engine that sampled it
         "submitted_s": _TIME,  # asked for: the admission rule let it in
         "started_s": _TIME,  # got a slot: decoding began
         "finished_s": _TIME,
@@ -31,12 +46,12 @@ ROLLOUTS: Final = pa.schema(
         "first_version": _COUNT,
         "last_version": _COUNT,
         "oldest_version": _COUNT,
-        "consumed_version": _COUNT,  # trainer's version when training on it started
-        "action_tokens": _COUNT,
+        "consumed_version": _COUNT,  # trainer's version when training on it started, or at the drop
+        "action_tokens": _COUNT,  # while in flight: the whole length that it will have
         "observation_tokens": _COUNT,
         "turns": _COUNT,
         "reward": _TIME,
-        "status": _TEXT,  # trained | dropped | queued | in_flight
+        "status": _TEXT,  # trained | dropped | training | queued | waiting (for its group) | in_flight
         "reason": _TEXT,  # why it was dropped
     }
 )
@@ -63,9 +78,9 @@ UPDATES: Final = pa.schema(
 )
 INTERVALS: Final = pa.schema(
     {
-        "resource": _TEXT,  # trainer, engine-0, ...
+        "resource": _TEXT,  # trainer, engine-0/slot-3, ...
         "state": _TEXT,  # busy | idle
-        "cause": _TEXT,  # policy_update, critic_update, push, no_batch, gate_closed, ...
+        "cause": _TEXT,  # policy_update, critic_update, push, no_batch, decode, gate_closed, ...
         "start_s": _TIME,
         "end_s": _TIME,
     }
@@ -76,3 +91,166 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "updates": UPDATES,
     "intervals": INTERVALS,
 }
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLog:
+    """The four tables of one run. `updates` may carry more float columns: what the learner measured."""
+
+    rollouts: pa.Table
+    segments: pa.Table
+    updates: pa.Table
+    intervals: pa.Table
+
+    def __post_init__(self) -> None:
+        for name, schema in SCHEMAS.items():
+            _check_columns(name, self.tables()[name].schema, schema)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables by name, in the order of `SCHEMAS`."""
+        return {name: getattr(self, name) for name in SCHEMAS}
+
+    def write(
+        self,
+        folder: Path,
+        *,
+        config: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the tables, and `config.json` and `meta.json` if given, into a new or empty `folder`.
+
+        All or nothing: the files are written beside it and renamed in one step.
+
+        Errors:
+            FileExistsError: `folder` exists and holds something.
+        """
+        folder = Path(folder)
+        if folder.exists() and any(folder.iterdir()):
+            raise FileExistsError(f"{folder} is not empty: a run is never written over another")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            for name, table in self.tables().items():
+                pq.write_table(table, unfinished / f"{name}.parquet", compression="zstd")
+            for name, content in (("config", config), ("meta", meta)):
+                if content is not None:
+                    (unfinished / f"{name}.json").write_text(json.dumps(content, indent=2, sort_keys=True))
+            unfinished.chmod(0o755)  # mkdtemp's folder is private to its owner
+            os.replace(unfinished, folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the tables that `write` left in `folder`.
+
+        Errors:
+            FileNotFoundError: naming the folder and the table that is missing.
+            ValueError: a table lacks a column, or has it in another type.
+        """
+        files = {name: Path(folder) / f"{name}.parquet" for name in SCHEMAS}
+        for name, file in files.items():
+            if not file.is_file():
+                raise FileNotFoundError(f"{folder} holds no run: {name}.parquet is missing")
+        return cls(**{name: pq.ParquetFile(file).read() for name, file in files.items()})
+
+    def digest(self) -> str:
+        """SHA-256 over names, types and values of every column: equal logs have equal digests.
+
+        It depends on content alone: not on the chunks of a table, the process or its hash seed.
+        """
+        sha = hashlib.sha256()
+        for name, table in self.tables().items():
+            for column in table.column_names:
+                sha.update(f"{name}.{column}:{table.schema.field(column).type}:{table.num_rows};".encode())
+                for block in _canonical(table.column(column)):
+                    sha.update(block)
+        return sha.hexdigest()
+
+
+@final
+@dataclass(slots=True)
+class Recorder:
+    """Append-only: a row a fact, never changed. Hot loops append to the lists in schema order themselves."""
+
+    rollouts: list[Row] = field(default_factory=list)
+    segments: list[Row] = field(default_factory=list)
+    intervals: list[Row] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_rollout(self, **columns: Any) -> None:
+        self.rollouts.append(_row("rollouts", columns))
+
+    def add_segment(self, **columns: Any) -> None:
+        self.segments.append(_row("segments", columns))
+
+    def add_interval(self, **columns: Any) -> None:
+        self.intervals.append(_row("intervals", columns))
+
+    def add_update(self, metrics: Mapping[str, float] | None = None, **columns: Any) -> None:
+        """Record one optimizer update; `metrics` become float columns beside the schema's.
+
+        Errors:
+            ValueError: a column that the schema lacks, or a metric named like one that it has.
+        """
+        _row("updates", columns)
+        metrics = metrics or {}
+        if clash := sorted(set(metrics) & set(UPDATES.names)):
+            raise ValueError(f"metrics may not be named like columns of updates: {clash}")
+        self.updates.append({**columns, **{name: float(value) for name, value in metrics.items()}})
+
+    def log(self) -> EventLog:
+        """Everything recorded so far, in the order it was recorded."""
+        return EventLog(
+            rollouts=_table(self.rollouts, ROLLOUTS),
+            segments=_table(self.segments, SEGMENTS),
+            updates=_updates_table(self.updates),
+            intervals=_table(self.intervals, INTERVALS),
+        )
+
+
+def _row(table: str, columns: Mapping[str, Any]) -> Row:
+    names = SCHEMAS[table].names
+    if unknown := sorted(set(columns) - set(names)):
+        raise ValueError(f"{table} has no columns {unknown}; it has {names}")
+    return tuple(columns.get(name) for name in names)
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, type=column.type) for values, column in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def _updates_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    # An update without some metric (a critic-only one, say) has a null there.
+    metrics = sorted(set(chain.from_iterable(rows)) - set(UPDATES.names))
+    schema = pa.schema([*UPDATES, *(pa.field(name, _TIME) for name in metrics)])
+    return _table([tuple(row.get(name) for name in schema.names) for row in rows], schema)
+
+
+def _check_columns(table: str, found: pa.Schema, wanted: pa.Schema) -> None:
+    for column in wanted:
+        if column.name not in found.names:
+            raise ValueError(f"{table} lacks the column {column.name}; it has {found.names}")
+        if found.field(column.name).type != column.type:
+            raise ValueError(
+                f"{table}.{column.name} is {found.field(column.name).type}, the schema says {column.type}"
+            )
+
+
+def _canonical(column: pa.ChunkedArray) -> list[bytes]:
+    """The bytes of a column that mean something: which rows are null, and the values of the others."""
+    missing = pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes()
+    present = column.drop_null()
+    if pa.types.is_string(column.type):
+        values = present.to_pylist()
+        return [missing, json.dumps(values).encode()]
+    numbers = present.to_numpy()
+    if pa.types.is_floating(column.type):
+        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # one NaN, one zero
+    return [missing, np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<")).tobytes()]

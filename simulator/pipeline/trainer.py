@@ -1,0 +1,99 @@
+"""The trainer: wait for a batch, train on it update by update, push, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import simpy
+
+from simulator.config import PipelineConfig
+from simulator.ledger import Ledger
+from simulator.pipeline.buffer import Buffer
+from simulator.pipeline.engine import Process
+from simulator.pipeline.journal import Journal
+from simulator.pipeline.push import Push
+from simulator.pipeline.rollout import Rollout, Update
+from simulator.pipeline.workload import Workload
+from simulator.world.service import fixed_and_per_token
+
+
+@final
+class Trainer:
+    """Versions count its optimizer updates."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        config: PipelineConfig,
+        *,
+        buffer: Buffer,
+        push: Push,
+        workload: Workload,
+        ledger: Ledger,
+        journal: Journal,
+        door_knock: Callable[[], None],
+        progress: Callable[[int], None],
+    ) -> None:
+        self.env = env
+        self.config = config
+        self.buffer = buffer
+        self.push = push
+        self.workload = workload
+        self.ledger = ledger
+        self.journal = journal
+        self.door_knock = door_knock
+        self.progress = progress
+        self.policy_update_s = fixed_and_per_token(config.policy_update_s, config.policy_update_s_per_token)
+        self.version = 0
+        self.training: list[Rollout] = []
+        """Taken from the queue; the updates on them are not done yet."""
+        self.taken_s = 0.0
+
+    def run(self) -> Process:
+        while self.version < self.config.updates:
+            waits_since_s = self.env.now
+            yield from self._take()
+            self.journal.trainer("idle", "no_batch", waits_since_s, self.env.now)
+            for index in range(self.config.updates_per_batch):
+                yield from self._update(index, waits_since_s)
+            yield from self.push.run(self.version)
+            self.journal.published(self.env.now)
+            self.workload.publish(self.version)
+            self.door_knock()
+
+    def _take(self) -> Process:
+        """Wait for the next batch; `training` holds it afterwards."""
+        per_update = self.config.rollouts_per_update
+        while (batch := self.buffer.take(self.version, per_update)) is None:
+            self.door_knock()  # what was dropped on the way may be replaced
+            yield self.buffer.batch_may_be_ready()
+        self.training, self.taken_s = batch, self.env.now
+        self.door_knock()
+
+    def _update(self, index: int, waits_since_s: float) -> Process:
+        env, config = self.env, self.config
+        rollouts = self.training[: config.rollouts_per_update]
+        tokens = sum(rollout.action_tokens for rollout in rollouts)
+        start_s = env.now
+        update = Update(version=self.version, index_in_batch=index, rollouts=rollouts, start_s=start_s)
+        result = self.workload.train(update)
+        for _ in range(config.critic_updates):
+            yield from self._busy("critic_update", config.critic_update_s)
+        yield from self._busy("policy_update", self.policy_update_s(tokens))
+        self.ledger.move("training", "trained", len(rollouts), tokens)
+        self.journal.trained(
+            update,
+            result,
+            wait_start_s=start_s if index else waits_since_s,
+            taken_s=self.taken_s,
+            now_s=env.now,
+        )
+        del self.training[: config.rollouts_per_update]
+        self.version += 1
+        self.progress(self.version)
+
+    def _busy(self, cause: str, duration_s: float) -> Process:
+        start_s = self.env.now
+        yield self.env.timeout(duration_s)
+        self.journal.trainer("busy", cause, start_s, self.env.now)

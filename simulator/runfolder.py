@@ -1,0 +1,88 @@
+"""Where does a finished run live, and what made it?
+
+A run folder holds the event log (Parquet), `config.json` (resolved, can be passed in again) and
+`meta.json` (seed, clock, versions, digest). It appears whole or not at all: everything is written to a
+hidden sibling first and renamed, so a killed process leaves nothing that could be taken for a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PACKAGES = ("jaxtyping", "joblib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy", "torch")
+_SOURCES = ("algorithms", "simulator")
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of everything that could change a number, for `meta.json`."""
+    versions = {name: importlib.metadata.version(name) for name in ("policylag", *_PACKAGES)}
+    return {
+        "versions": versions | {"python": platform.python_version()},
+        "git_revision": _git_revision(),
+        "source_digest": source_digest(),
+    }
+
+
+@cache
+def source_digest() -> str:
+    """Hash of the code that makes runs: results of another code are never taken for results of this."""
+    digest = hashlib.sha256()
+    for package in _SOURCES:
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            digest.update(str(path.relative_to(_ROOT)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _git_revision() -> str | None:
+    """The commit of this checkout, marked if files differ from it; None outside a checkout."""
+    if not (_ROOT / ".git").exists():
+        return None
+    try:
+        revision = _git("rev-parse", "HEAD")
+        return f"{revision} with changes" if _git("status", "--porcelain") else revision
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=_ROOT, check=True, capture_output=True, text=True, timeout=20
+    )
+    return done.stdout.strip()
+
+
+@contextmanager
+def appearing_whole(folder: Path) -> Iterator[Path]:
+    """A scratch folder that becomes `folder` if the block succeeds, and vanishes if it does not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = folder.parent / f".{folder.name}.{os.getpid()}.part"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        yield scratch
+        if folder.exists():
+            shutil.rmtree(folder)
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Readable JSON, replaced in one step."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(path)
