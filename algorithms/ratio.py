@@ -98,12 +98,10 @@ def per_sequence_product(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float
 
 
 def _difference(
-    log_probs: Float[Tensor, "B T"], reference: Float[Tensor, "B T"], batch: Batch
+    log_probs: Float[Tensor, "B T"], reference: Float[Tensor, "rows width"], batch: Batch
 ) -> Float[Tensor, "B T"]:
-    if log_probs.shape != batch.action_mask.shape:
-        raise ValueError(
-            f"log_probs has shape {tuple(log_probs.shape)}, action_mask {tuple(batch.action_mask.shape)}"
-        )
-    # Mask each side before subtracting: padding may hold NaN or infinities.
     mask = batch.action_mask
+    if log_probs.shape != mask.shape:
+        raise ValueError(f"log_probs has shape {tuple(log_probs.shape)}, action_mask {tuple(mask.shape)}")
+    # Mask each side before subtracting: padding may hold NaN or infinities.
     return log_probs.where(mask, 0.0) - reference.where(mask, 0.0)
