@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.statistics import band
+
 Floats = NDArray[np.float64]
 
 
@@ -81,3 +83,44 @@ def hours_to_target(points: pd.DataFrame, target: float) -> float | None:
     """Hours until the score was first measured at or above the target; None if it never was."""
     reached = points["value"].to_numpy(dtype=float) >= target
     return float(points["hours"].to_numpy()[reached.argmax()]) if reached.any() else None
+
+
+def curve_table(
+    updates: pd.DataFrame,
+    metric: str,
+    *,
+    x: Literal["version", "hours"],
+    rng: np.random.Generator,
+    points: int = 120,
+) -> pd.DataFrame:
+    """Mean curve of each arm: columns arm, x, mean, low, high (bootstrap band over seeds), n, seeds.
+
+    Each arm ends where its shortest run ends. Over versions, long runs are averaged in `points` equal bins
+    (so nothing is thinned out); over hours, a run has its latest measured value.
+
+    Args:
+        updates: the runs' `updates`, one under the other, with columns arm and seed.
+    """
+    parts: list[pd.DataFrame] = []
+    for arm, own in updates.groupby("arm", sort=False):
+        runs = [score(run, metric) for _, run in own.groupby("seed")]
+        runs = [run for run in runs if len(run)]
+        if not runs:
+            continue
+        end = min(run[x].iloc[-1] for run in runs)
+        if x == "version":
+            edges = np.linspace(0, end, min(points, int(end)) + 1)
+            values, at = np.stack([binned(run, x, edges) for run in runs]), edges[1:]
+        else:
+            at = np.linspace(0, end, points + 1)[1:]
+            values = np.stack([at_hours(run, at) for run in runs])
+        means, n = mean_curve(list(values))
+        low, high = band(values, rng=rng)
+        parts.append(
+            pd.DataFrame(
+                {"arm": arm, "x": at, "mean": means, "low": low, "high": high, "n": n, "seeds": len(runs)}
+            )
+        )
+    if not parts:
+        return pd.DataFrame(columns=["arm", "x", "mean", "low", "high", "n", "seeds"])
+    return pd.concat(parts, ignore_index=True)

@@ -108,14 +108,13 @@ def _threshold(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
     assert hypothesis.threshold is not None  # the record says so at birth
     margins = _sign(hypothesis) * (known - hypothesis.threshold)
     interval, p_value = t_interval(margins, confidence=hypothesis.confidence)
-    missing = len(values) - len(known)
+    missing = f"; {len(values) - len(known)} seeds without a value" if len(known) < len(values) else ""
     return Evidence(
         interval=interval,
         p_value=p_value,
         test="one-sample t",
         n=f"{len(known)} seeds",
-        note=f"margin to {hypothesis.threshold:g}"
-        + (f"; {missing} seeds without a value" if missing else ""),
+        note=f"margin to {hypothesis.threshold:g}{missing}",
     )
 
 

@@ -16,8 +16,6 @@ from rich.text import Text
 from analysis.statistics import Interval, bootstrap_interval
 from analysis.survival import median_time
 
-Values = pd.Series
-
 
 def verdict_table(
     outcomes: pd.DataFrame, *, rng: np.random.Generator, arms: Sequence[str] | None = None

@@ -1,0 +1,137 @@
+"""Pictures of tables: each function fills one Axes from one table, and one says it in words.
+
+Every figure that is a mean over seeds says over how many, in its legend; a falling n is written as a range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis.figure_style import COLOURS, Look
+from analysis.survival import kaplan_meier
+
+LAG_BINS = 60
+"""Most bins of a lag histogram; wider lags share a bin."""
+
+
+def mean_curves(table: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look], x: str, y: str) -> None:
+    """Mean over seeds with its interval, one line an arm.
+
+    Args:
+        table: from `curves.curve_table`.
+        x: what the horizontal axis counts, with unit.
+        y: what the vertical axis shows, with unit.
+    """
+    for arm, own in table.groupby("arm", sort=False):
+        style = look[str(arm)]
+        place = own["x"].to_numpy(dtype=float)
+        axes.plot(
+            place,
+            own["mean"].to_numpy(dtype=float),
+            color=style.colour,
+            linestyle=style.dash,
+            marker=style.marker,
+            markevery=max(1, len(own) // 8),
+            markersize=4,
+            linewidth=1.5,
+            label=f"{arm} (n = {seed_range(own['n'])})",
+        )
+        low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
+        axes.fill_between(place, low, high, color=style.colour, alpha=0.15, linewidth=0)
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(visible=True)
+    _legend(axes)
+
+
+def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -> None:
+    """How old was what was trained on? Share of rollouts by lag, one line an arm, on a logarithmic axis.
+
+    A logarithmic axis cannot show an empty bin, so the figure says how many it leaves out.
+    """
+    width = max(1, math.ceil((int(lags["lag"].max()) + 1) / LAG_BINS))
+    edges = np.arange(0, int(lags["lag"].max()) + width + 1, width)
+    hidden = 0
+    for arm, own in lags.groupby("arm", sort=False):
+        style = look[str(arm)]
+        counts, _ = np.histogram(own["lag"].to_numpy(), bins=edges, weights=own["rollouts"].to_numpy())
+        counts = counts[: np.flatnonzero(counts)[-1] + 1]
+        hidden += int((counts == 0).sum())
+        axes.plot(
+            edges[: len(counts)],
+            np.where(counts > 0, counts / counts.sum(), np.nan),
+            color=style.colour,
+            linestyle=style.dash,
+            marker=style.marker,
+            markersize=4,
+            linewidth=1.5,
+            label=arm,
+        )
+    axes.set_yscale("log")
+    bins = "" if width == 1 else f", in bins of {width}"
+    empty = f"; {hidden} empty bins not drawn" if hidden else ""
+    axes.set(xlabel=f"lag of the oldest token (updates{bins}{empty})", ylabel="share of trained rollouts")
+    axes.grid(visible=True)
+    _legend(axes)
+
+
+def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
+    """How idle was each machine, and mostly why? One bar an arm and kind of machine."""
+    bars = list(idle.groupby(["arm", "kind"], sort=False))
+    for place, ((_, kind), own) in enumerate(bars):
+        share = float(own["idle"].sum())
+        colour = COLOURS[0] if kind == "trainer" else COLOURS[1]
+        axes.barh(place, share, color=colour, alpha=0.85, height=0.7)
+        cause = str(own["cause"].to_numpy()[own["idle"].to_numpy().argmax()]).replace("_", " ")
+        inside = share > 0.55
+        axes.text(
+            share,
+            place,
+            f" {share:.0%}, mostly {cause} " if len(own) > 1 else f" {share:.0%}, {cause} ",
+            va="center",
+            ha="right" if inside else "left",
+            color="white" if inside else None,
+        )
+    axes.set_yticks(range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="idle share of the time to the last update")
+
+
+def collapse_curves(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -> None:
+    """Which share of the seeds still stands? Kaplan-Meier; a seed that ended unbroken is censored there."""
+    for arm, own in outcomes.groupby("arm", sort=False):
+        style = look[str(arm)]
+        broken = own["collapsed"].to_numpy(dtype=bool)
+        times = own["collapse_update"].to_numpy(dtype=float)
+        curve = kaplan_meier(times, broken)
+        axes.step(
+            np.append(curve["time"], times.max()),
+            np.append(curve["surviving"], curve["surviving"].iloc[-1]),
+            where="post",
+            color=style.colour,
+            linestyle=style.dash,
+            marker=style.marker,
+            markersize=4,
+            linewidth=1.5,
+            label=f"{arm} ({broken.sum()} of {len(own)} collapsed)",
+        )
+    axes.set(ylim=(-0.03, 1.05), xlabel="update", ylabel="share of seeds not collapsed")
+    axes.grid(visible=True)
+    _legend(axes)
+
+
+def seed_range(n: pd.Series[int]) -> str:
+    """`5`, or `3-5` where runs are missing from a part of the curve."""
+    low, high = int(n.min()), int(n.max())
+    return str(high) if low == high else f"{low}-{high}"
+
+
+def _legend(axes: Axes) -> None:
+    # Above the data, not on it: no curve is hidden, whatever its shape.
+    handles, _ = axes.get_legend_handles_labels()
+    if handles:
+        axes.figure.legend(loc="outside upper left", ncols=2, fontsize="small", handlelength=3.2)

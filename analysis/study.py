@@ -1,0 +1,72 @@
+"""What do all runs of a study come to? One pass over the runs, one run in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pandas as pd
+
+from analysis.collapse import Criteria
+from analysis.lag import of_status, rollout_lags
+from analysis.outcomes import check_seeds, idle_shares, outcomes
+from analysis.runs import Run
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Study:
+    """The tables that figures and verdicts are made of."""
+
+    outcomes: pd.DataFrame
+    """One row a run."""
+    updates: pd.DataFrame
+    """The runs' updates one under the other, with arm and seed."""
+    lags: pd.DataFrame
+    """arm, lag (updates, of a trained rollout's oldest token), rollouts, over all seeds of the arm."""
+    idle: pd.DataFrame
+    """arm, kind (trainer, engines), cause, idle: mean share over the arm's seeds."""
+    criteria: Criteria
+
+
+def summarise(runs: Iterable[Run], criteria: Criteria) -> Study:
+    """Reduce runs to the tables of a study; each is read once and let go.
+
+    Raises:
+        ValueError: if there is no run, or an arm has a seed twice.
+    """
+    rows: list[dict[str, object]] = []
+    updates: list[pd.DataFrame] = []
+    lags: list[pd.DataFrame] = []
+    idles: list[pd.DataFrame] = []
+    for run in runs:
+        rows.append(outcomes(run, criteria))
+        updates.append(run.updates.assign(arm=run.arm, seed=run.seed))
+        lags.append(_lag_counts(run))
+        idles.append(idle_shares(run).assign(arm=run.arm))
+    if not rows:
+        raise ValueError("a study without runs has nothing to say")
+    table = pd.DataFrame(rows)
+    check_seeds(table)
+    return Study(
+        outcomes=table,
+        updates=pd.concat(updates, ignore_index=True),
+        lags=pd.concat(lags).groupby(["arm", "lag"], sort=False)["rollouts"].sum().reset_index(),
+        idle=_mean_idle(pd.concat(idles), table["arm"].value_counts()),
+        criteria=criteria,
+    )
+
+
+def _lag_counts(run: Run) -> pd.DataFrame:
+    oldest = of_status(rollout_lags(run.rollouts, run.segments), ("trained",))["oldest"].to_numpy(dtype=float)
+    lag, rollouts = np.unique(oldest.astype(np.int64), return_counts=True)
+    return pd.DataFrame({"arm": run.arm, "lag": lag, "rollouts": rollouts})
+
+
+def _mean_idle(idles: pd.DataFrame, seeds: pd.Series[int]) -> pd.DataFrame:
+    # A cause that a seed never met is 0 there, so the sum is divided by all seeds of the arm.
+    total = idles.groupby(["arm", "kind", "cause"], sort=False)["idle"].sum().reset_index()
+    total["idle"] /= total["arm"].map(seeds)
+    return total
