@@ -173,12 +173,14 @@ class EventLog:
 @final
 @dataclass(slots=True)
 class Recorder:
-    """Append-only: a row a fact, never changed. Hot loops append to the lists in schema order themselves."""
+    """Append-only: a row a fact, never changed. Hot loops append rows in schema order themselves, or
+    give whole columns to `extend`."""
 
     rollouts: list[Row] = field(default_factory=list)
     segments: list[Row] = field(default_factory=list)
     intervals: list[Row] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
+    _blocks: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def add_rollout(self, **columns: Any) -> None:
         self.rollouts.append(_row("rollouts", columns))
@@ -201,13 +203,27 @@ class Recorder:
             raise ValueError(f"metrics may not be named like columns of updates: {clash}")
         self.updates.append({**columns, **{name: float(value) for name, value in metrics.items()}})
 
+    def extend(self, table: str, columns: Mapping[str, Any]) -> None:
+        """Record many rows of `table` (not `updates`), given as columns of one length.
+
+        Errors:
+            ValueError: a column that the schema lacks, or lacks one.
+        """
+        schema = SCHEMAS[table]
+        if set(columns) != set(schema.names):
+            raise ValueError(f"{table} has columns {schema.names}, got {list(columns)}")
+        arrays = [pa.array(columns[column.name], type=column.type) for column in schema]
+        self._blocks.setdefault(table, []).append(pa.Table.from_arrays(arrays, schema=schema))
+
     def log(self) -> EventLog:
-        """Everything recorded so far, in the order it was recorded."""
+        """Everything recorded so far: single rows first, then blocks, each in the order of recording."""
+        rows = {"rollouts": self.rollouts, "segments": self.segments, "intervals": self.intervals}
         return EventLog(
-            rollouts=_table(self.rollouts, ROLLOUTS),
-            segments=_table(self.segments, SEGMENTS),
             updates=_updates_table(self.updates),
-            intervals=_table(self.intervals, INTERVALS),
+            **{
+                name: pa.concat_tables([_table(rows[name], SCHEMAS[name]), *self._blocks.get(name, [])])
+                for name in rows
+            },
         )
 
 

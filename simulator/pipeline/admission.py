@@ -33,6 +33,7 @@ class Door:
         weights: Weights,
         length_tokens: Callable[[int, int], int],
         group_size: int,
+        seconds_per_token: float,
     ) -> None:
         self.env = env
         self.admission = admission
@@ -41,6 +42,7 @@ class Door:
         self.weights = weights
         self.length_tokens = length_tokens
         self.group_size = group_size
+        self.seconds_per_token = seconds_per_token
         self.allowance = 0
         self.waiting: deque[tuple[int, simpy.Event]] = deque()
         """Engine of each free slot that waits, and the event that wakes it."""
@@ -90,14 +92,8 @@ class Door:
             )
         self.ledger.start(tokens)
         rollout = Rollout(
-            rollout_id,
-            group_id,
-            group_id,
-            member,
-            engine,
-            tokens,
-            len(self.weights.versions) - 1,
-            self.env.now,
+            *(rollout_id, group_id, group_id, member, engine, tokens),
+            *(self.weights, self.weights.latest, self.env.now, self.seconds_per_token),
         )
         self.in_flight[rollout_id] = rollout
         return rollout

@@ -100,6 +100,8 @@ class Buffer:
             self.queued_rollouts += len(batch)
             return None
         self.taken_batches += 1
+        for rollout in batch:
+            rollout.consumed_s = self.env.now
         self.ledger.move("queued", "training", len(batch), sum(map(_tokens, batch)))
         self._trim()
         return batch
@@ -131,4 +133,4 @@ def _tokens(rollout: Rollout) -> int:
 
 
 def _oldest(rollout: Rollout) -> int:
-    return rollout.segments[0].version
+    return rollout.oldest_version

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.eventlog import Recorder
 from simulator.pipeline.rollout import Rollout, Update
+from simulator.pipeline.weights import Weights, cut_many_at_publishes
 from simulator.pipeline.workload import UpdateResult
 
 
 @final
 class Journal:
-    """A rollout's row is written once, when its fate is known; an update's when its weights are published."""
+    """Rollouts are written when the run ends, in the order in which their fate was known; updates
+    when their weights are published."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, weights: Weights, seconds_per_token: float) -> None:
         self.recorder = recorder
+        self.weights = weights
+        self.seconds_per_token = seconds_per_token
+        self._rollouts: list[Rollout] = []
         self._unpublished: list[tuple[dict[str, Any], dict[str, float]]] = []
 
     def trainer(self, state: str, cause: str, start_s: float, end_s: float) -> None:
@@ -22,26 +31,28 @@ class Journal:
             self.recorder.intervals.append(("trainer", state, cause, start_s, end_s))
 
     def trained(
-        self, update: Update, result: UpdateResult, *, wait_start_s: float, taken_s: float, now_s: float
+        self, update: Update, result: UpdateResult, *, wait_start_s: float, tokens: int, now_s: float
     ) -> None:
+        """An update is done."""
         rollouts, rewards = update.rollouts, result.rewards
-        if rewards is None:
-            rewards = [None] * len(rollouts)  # type: ignore[list-item]
-        elif len(rewards) != len(rollouts):
-            raise ValueError(
-                f"update {update.version + 1}: {len(rewards)} rewards for {len(rollouts)} rollouts"
-            )
-        for rollout, reward in zip(rollouts, rewards, strict=True):
-            self.rollout(
-                rollout, "trained", consumed_s=taken_s, consumed_version=update.version, reward=reward
-            )
+        if rewards is not None:
+            if len(rewards) != len(rollouts):
+                raise ValueError(
+                    f"update {update.version + 1}: {len(rewards)} rewards for {len(rollouts)} rollouts"
+                )
+            for rollout, reward in zip(rollouts, rewards, strict=True):
+                rollout.reward = float(reward)
+        for rollout in rollouts:
+            rollout.status = "trained"
+            rollout.consumed_version = update.version
+        self._rollouts += rollouts
         columns = {
             "version": update.version + 1,
             "wait_start_s": wait_start_s,
             "train_start_s": update.start_s,
             "train_end_s": now_s,
             "rollouts": len(rollouts),
-            "tokens": sum(rollout.action_tokens for rollout in rollouts),
+            "tokens": tokens,
         }
         self._unpublished.append((columns, dict(result.metrics)))
 
@@ -51,29 +62,59 @@ class Journal:
             self.recorder.add_update(metrics, published_s=now_s, **columns)
         self._unpublished.clear()
 
-    def rollout(
-        self,
-        rollout: Rollout,
-        status: str,
-        *,
-        consumed_s: float | None = None,
-        consumed_version: int | None = None,
-        reward: float | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """One row of `rollouts`, in the order of the schema, and the rollout's segments."""
-        segments = rollout.segments
-        first, last = (segments[0].version, segments[-1].version) if segments else (None, None)
-        rollout_id = rollout.rollout_id
-        self.recorder.rollouts.append(
-            (
-                *(rollout_id, rollout.prompt_id, rollout.group_id, rollout.member, rollout.engine),
-                *(rollout.started_s, rollout.started_s, rollout.finished_s),
-                *(rollout.enqueued_s, rollout.enqueued_s, consumed_s),
-                *(first, last, first, consumed_version),
-                *(rollout.action_tokens, 0, 1, reward, status, reason),
-            )
+    def dropped(self, rollout: Rollout, reason: str, *, version: int, now_s: float) -> None:
+        rollout.status, rollout.reason = "dropped", reason
+        rollout.consumed_s, rollout.consumed_version = now_s, version
+        self._rollouts.append(rollout)
+
+    def unfinished(self, status: str, rollouts: Sequence[Rollout]) -> None:
+        """The run ended before anything became of these."""
+        for rollout in rollouts:
+            rollout.status = status
+        self._rollouts += rollouts
+
+    def write_rollouts(self) -> None:
+        """Rows of `rollouts`, and the segments of those that finished."""
+        rollouts = self._rollouts
+        finished = np.array([rollout.finished_s is not None for rollout in rollouts], dtype=bool)
+        columns = {name: [getattr(rollout, name) for rollout in rollouts] for name in _READ}
+        rows = np.flatnonzero(finished)
+        cuts = cut_many_at_publishes(
+            np.array(columns["started_s"])[rows],
+            np.array(columns["action_tokens"], dtype=np.int64)[rows],
+            self.seconds_per_token,
+            *(
+                np.array([getattr(rollout, name) for rollout in rollouts], dtype=np.int64)[rows]
+                for name in ("publishes_before", "publishes_after")
+            ),
+            self.weights,
         )
-        append = self.recorder.segments.append
-        for segment in segments:
-            append((rollout_id, *segment))
+        first = _where(finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)))])
+        last = _where(finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)), "right") - 1])
+        self.recorder.extend(
+            "rollouts",
+            {
+                **columns,
+                "submitted_s": columns["started_s"],  # a free slot is what asks
+                "group_ready_s": columns["enqueued_s"],  # a complete group enters the queue at once
+                "first_version": first, "oldest_version": first, "last_version": last,
+                "observation_tokens": np.zeros(len(rollouts), dtype=np.int64),
+                "turns": np.ones(len(rollouts), dtype=np.int64),
+            },
+        )
+        ids = np.array(columns["rollout_id"], dtype=np.int64)[rows]
+        pieces = {name: column for name, column in cuts._asdict().items() if name != "rollout"}
+        self.recorder.extend("segments", {"rollout_id": ids[cuts.rollout], **pieces})
+
+
+_READ: Final = (
+    *("rollout_id", "prompt_id", "group_id", "member", "engine", "started_s", "finished_s", "enqueued_s"),
+    *("consumed_s", "consumed_version", "action_tokens", "reward", "status", "reason"),
+)
+
+
+def _where(present: NDArray[np.bool_], values: NDArray[np.int64]) -> Any:
+    """`values` in the rows that are present, null elsewhere."""
+    column = np.ma.masked_all(len(present), dtype=np.int64)
+    column[present] = values
+    return column

@@ -18,7 +18,7 @@ from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollout
 from simulator.pipeline.trainer import Trainer
-from simulator.pipeline.weights import Weights, cut_at_publishes
+from simulator.pipeline.weights import Weights
 from simulator.pipeline.workload import DrawnWorkload, Workload
 from simulator.rules.counts import Counts
 from simulator.world.drawn import DrawnLengths
@@ -82,9 +82,9 @@ class Pipeline:
         self.env = env
         self.config = config
         self.recorder = Recorder()
-        self.journal = Journal(self.recorder)
-        self.ledger = Ledger()
         self.weights = Weights()
+        self.journal = Journal(self.recorder, self.weights, config.seconds_per_token)
+        self.ledger = Ledger()
         self.buffer = Buffer(
             env,
             group_size=config.group_size,
@@ -102,6 +102,7 @@ class Pipeline:
             weights=self.weights,
             length_tokens=workload.length_tokens,
             group_size=config.group_size,
+            seconds_per_token=config.seconds_per_token,
         )
         self.push = Push(
             env,
@@ -165,21 +166,16 @@ class Pipeline:
     def _finished(self, rollout: Rollout) -> None:
         weights = self.weights
         rollout.finished_s = self.env.now
-        del self.door.in_flight[rollout.rollout_id]
-        rollout.segments = cut_at_publishes(
-            rollout.started_s,
-            rollout.action_tokens,
-            self.config.seconds_per_token,
-            weights.versions[rollout.publishes_before :],
-            weights.published_s[rollout.publishes_before :],
+        rollout.publishes_after = weights.latest
+        rollout.publishes_before = weights.first_index(
+            rollout.started_s, rollout.publishes_before, rollout.seconds_per_token
         )
+        del self.door.in_flight[rollout.rollout_id]
         self.buffer.add(rollout)
         self.push.rollout_finished()
 
     def _dropped(self, rollout: Rollout, reason: str) -> None:
-        self.journal.rollout(
-            rollout, "dropped", consumed_s=self.env.now, consumed_version=self.trainer.version, reason=reason
-        )
+        self.journal.dropped(rollout, reason, version=self.trainer.version, now_s=self.env.now)
         self.door.knock()
 
     def _result(self) -> Run:
@@ -196,8 +192,8 @@ class Pipeline:
                 raise LedgerError(
                     f"{found} rollouts and tokens are {state}, but the ledger says {self.ledger}"
                 )
-            for rollout in rollouts:
-                self.journal.rollout(rollout, state)
+            self.journal.unfinished(state, rollouts)
+        self.journal.write_rollouts()
         self.journal.published(None)
         for occupancy in self.occupancies:
             occupancy.close(self.env.now)

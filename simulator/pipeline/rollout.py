@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
-
-class Segment(NamedTuple):
-    """Consecutive tokens of one rollout that one version sampled."""
-
-    version: int
-    start_token: int
-    tokens: int
-    start_s: float
-    end_s: float
+from simulator.pipeline.weights import Segment, Weights, cut_at_publishes
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Rollout:
-    """One answer on its way. The pipeline fills in the times; everyone else only reads."""
+    """One answer on its way. The pipeline fills in what happens to it; everyone else only reads."""
 
     rollout_id: int
     prompt_id: int
@@ -29,19 +21,38 @@ class Rollout:
     engine: int
     action_tokens: int
     """Its whole length, decided when it starts."""
+    weights: Weights
     publishes_before: int
-    """Publishes that its engine had seen when it started."""
+    """Index into `weights` of the version that sampled its first token."""
     started_s: float
+    seconds_per_token: float
+    publishes_after: int = 0
+    """Index into `weights` of the version that its engine held when it finished."""
     finished_s: float | None = None
     enqueued_s: float | None = None
     """Also when its group was complete: a complete group enters the queue at once."""
-    segments: tuple[Segment, ...] = ()
-    """In order of tokens; versions never decrease. Empty until it finishes."""
+    consumed_s: float | None = None
+    consumed_version: int | None = None
+    reward: float | None = None
+    status: str = "in_flight"
+    reason: str | None = None
 
     @property
     def oldest_version(self) -> int:
         """Version that sampled the first token: engines never go back."""
-        return self.segments[0].version
+        return self.weights.versions[self.publishes_before]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Which version sampled which tokens, of a finished rollout; in order, versions increasing."""
+        some = slice(self.publishes_before, self.publishes_after + 1)
+        return cut_at_publishes(
+            self.started_s,
+            self.action_tokens,
+            self.seconds_per_token,
+            self.weights.versions[some],
+            self.weights.published_s[some],
+        )
 
 
 @final

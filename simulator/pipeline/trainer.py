@@ -48,7 +48,6 @@ class Trainer:
         self.version = 0
         self.training: list[Rollout] = []
         """Taken from the queue; the updates on them are not done yet."""
-        self.taken_s = 0.0
 
     def run(self) -> Process:
         while self.version < self.config.updates:
@@ -68,7 +67,7 @@ class Trainer:
         while (batch := self.buffer.take(self.version, per_update)) is None:
             self.door_knock()  # what was dropped on the way may be replaced
             yield self.buffer.batch_may_be_ready()
-        self.training, self.taken_s = batch, self.env.now
+        self.training = batch
         self.door_knock()
 
     def _update(self, index: int, waits_since_s: float) -> Process:
@@ -86,7 +85,7 @@ class Trainer:
             update,
             result,
             wait_start_s=start_s if index else waits_since_s,
-            taken_s=self.taken_s,
+            tokens=tokens,
             now_s=env.now,
         )
         del self.training[: config.rollouts_per_update]
