@@ -1,0 +1,119 @@
+"""What do the recorded runs say? One HTML page: verdict first, then numbers, then how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, final
+
+import numpy as np
+import pandas as pd
+
+from analysis import report_page as html
+from analysis.collapse import Criteria
+from analysis.report_pictures import study_pictures
+from analysis.report_words import claims, definitions, headline, provenance, scope, seeds_by_arm
+from analysis.runs import load_runs, read_json, run_folders
+from analysis.study import Study, summarise
+from analysis.verdict import Verdict, judge_all
+from analysis.verdict_table import cells, verdict_table
+from simulator.studies.hypothesis import Hypothesis
+
+BOOTSTRAP_SEED: Final = 20240
+"""Fixed, so that a report made twice from the same runs is the same, byte for byte."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A judged study, ready to be shown on a page or in a terminal."""
+
+    title: str
+    study: Study
+    table: pd.DataFrame
+    """From `verdict_table.verdict_table`; `verdict_table.to_rich` shows it in a terminal."""
+    verdicts: Sequence[Verdict]
+    headline: str
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    """How it was made: command, versions, revision; shown as is."""
+
+
+def report_for_study(
+    *folders: Path,
+    hypotheses: Sequence[Hypothesis] | None = None,
+    criteria: Criteria | None = None,
+    title: str | None = None,
+) -> Report:
+    """Read and judge recorded runs: a study folder, or any run folders.
+
+    A study's `config.json` may carry `criteria` (fields of `Criteria`), `hypotheses` (fields of
+    `Hypothesis`), `title`, and `arms` in the order to show them. What is passed here wins over it.
+
+    Raises:
+        FileNotFoundError: if there is no recorded run.
+        ValueError: if a claim names an outcome that does not exist, or a seed of an arm is there twice.
+    """
+    config = read_json(folders[0] / "config.json") if len(folders) == 1 else {}
+    if len(folders) == 1 and run_folders(folders[0]) == [folders[0]]:
+        config = {}  # the configuration of one run, not of a study
+    judged_by = criteria or Criteria(**config.get("criteria", {}))
+    claims = [Hypothesis(**stored) for stored in config.get("hypotheses", [])]
+    return judged(
+        summarise(load_runs(*folders), judged_by),
+        hypotheses=claims if hypotheses is None else hypotheses,
+        title=title or str(config.get("title") or folders[0].resolve().name),
+        arms=config.get("arms"),
+        made_by=provenance(read_json(folders[0] / "meta.json")),
+    )
+
+
+def judged(
+    study: Study,
+    *,
+    hypotheses: Sequence[Hypothesis],
+    title: str,
+    arms: Sequence[str] | None = None,
+    made_by: Mapping[str, str] | None = None,
+) -> Report:
+    """Judge a study: its table, its claims, its one sentence."""
+    table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED), arms=arms)
+    verdicts = judge_all(hypotheses, study.outcomes)
+    return Report(
+        title=title,
+        study=study,
+        table=table,
+        verdicts=verdicts,
+        headline=headline(table, study.outcomes, verdicts),
+        made_by=made_by or {},
+    )
+
+
+def render(report: Report) -> str:
+    """The report as one self-contained HTML page."""
+    study, rng = report.study, np.random.default_rng(BOOTSTRAP_SEED)
+    made = [*report.made_by.items(), *seeds_by_arm(study.outcomes).items()]
+    parts = [
+        html.title(report.title),
+        html.paragraph(report.headline, "headline"),
+        html.paragraph(scope(study.outcomes), "soft"),
+        html.section("Verdict by arm", html.data_table(cells(report.table), corner="arm")),
+    ]
+    if report.verdicts:
+        parts.append(
+            html.section(
+                "Claims, registered before the runs",
+                html.data_table(claims(report.verdicts), corner="id", words=True),
+                html.paragraph(
+                    "Each claim is judged on its own at its stated confidence; no level is corrected for"
+                    f" their number ({len(report.verdicts)}).",
+                    "soft",
+                ),
+            )
+        )
+    parts += [
+        html.section("Figures", html.pictures(study_pictures(study, rng))),
+        html.section("How it was made", html.definitions(made)),
+        html.section("Definitions", html.definitions(definitions(study.criteria))),
+    ]
+    return html.page(report.title, parts)

@@ -1,0 +1,132 @@
+"""Which figures does a report show, and what does each say in words?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import figures
+from analysis.curves import curve_table
+from analysis.figure_style import Look, looks, svg
+from analysis.report_page import Picture
+from analysis.study import Study
+
+BAND = "Line: mean over seeds; band: 95 % bootstrap interval; an arm ends where its shortest run ends."
+FRACTIONS = {
+    "masked_fraction": ("Masked tokens", "Share of tokens that the trust region left out of the gradient."),
+    "flat_fraction": ("Flat tokens", "Share of tokens whose contribution to the gradient is exactly 0."),
+}
+
+
+def study_pictures(study: Study, rng: np.random.Generator) -> list[Picture]:
+    """Every figure that the study has data for, in the order of a reader's questions."""
+    arms = [str(arm) for arm in dict.fromkeys(study.outcomes["arm"])]
+    look = looks(arms)
+    metric = study.criteria.metric
+    shown = [
+        _curve(study.updates, metric, "version", "update", f"{metric.capitalize()} by update", look, rng),
+        _curve(study.updates, metric, "hours", _hours(study), f"{metric.capitalize()} by time", look, rng),
+        _collapse(study, look),
+        _lags(study, look),
+        _idle(study),
+        *(
+            _curve(study.updates, name, "version", "update", title, look, rng, caption)
+            for name, (title, caption) in FRACTIONS.items()
+        ),
+    ]
+    return [picture for picture in shown if picture is not None]
+
+
+def _curve(
+    updates: pd.DataFrame,
+    metric: str,
+    x: Literal["version", "hours"],
+    x_label: str,
+    title: str,
+    look: dict[str, Look],
+    rng: np.random.Generator,
+    caption: str = "",
+) -> Picture | None:
+    if metric not in updates.columns or updates[metric].isna().all():
+        return None
+    table = curve_table(updates, metric, x=x, rng=rng)
+    label = metric.replace("_", " ")
+
+    def draw(axes: Axes) -> None:
+        figures.mean_curves(table, axes, look=look, x=x_label, y=label)
+
+    ends = table.groupby("arm", sort=False).last()
+    said = "; ".join(
+        f"{arm} ends at {row['mean']:.3g} after {row['x']:.3g}, n = {row['n']:.0f}"
+        for arm, row in ends.iterrows()
+    )
+    return Picture(
+        title=title,
+        svg=svg(draw, name=f"{metric}-{x}"),
+        alt=f"{title}, one line an arm: {said}.",
+        caption=f"{caption} {BAND}".strip(),
+    )
+
+
+def _hours(study: Study) -> str:
+    clocks = set(study.outcomes["clock"])
+    return f"{clocks.pop()} hours" if len(clocks) == 1 else "hours (simulated and wall-clock runs mixed)"
+
+
+def _collapse(study: Study, look: dict[str, Look]) -> Picture | None:
+    measured = study.outcomes.loc[study.outcomes["fate"] != "not measured"]
+    if not measured["collapsed"].any():
+        return None
+    counts = measured.groupby("arm", sort=False)["collapsed"].agg(["sum", "size"])
+    said = "; ".join(f"{arm}: {row['sum']} of {row['size']} collapsed" for arm, row in counts.iterrows())
+
+    def draw(axes: Axes) -> None:
+        figures.collapse_curves(measured, axes, look=look)
+
+    return Picture(
+        title="Seeds still standing",
+        svg=svg(draw, name="collapse"),
+        alt=f"Kaplan-Meier curves. {said}.",
+        caption="Kaplan-Meier estimate; a seed that ended unbroken is censored at its last update.",
+    )
+
+
+def _lags(study: Study, look: dict[str, Look]) -> Picture | None:
+    if study.lags.empty:
+        return None
+    by_arm = study.outcomes.groupby("arm", sort=False)
+    means = by_arm.agg({"mean_lag": "mean", "max_lag": "max"})
+    said = "; ".join(
+        f"{arm}: mean {row['mean_lag']:.2f}, largest {row['max_lag']:.0f}" for arm, row in means.iterrows()
+    )
+
+    def draw(axes: Axes) -> None:
+        figures.lag_histogram(study.lags, axes, look=look)
+
+    return Picture(
+        title="How old was the data?",
+        svg=svg(draw, name="lag"),
+        alt=f"Share of trained rollouts by lag in updates. {said}.",
+        caption="Lag of each trained rollout's oldest token, all seeds of an arm together.",
+    )
+
+
+def _idle(study: Study) -> Picture | None:
+    if study.idle.empty:
+        return None
+    totals = study.idle.groupby(["arm", "kind"], sort=False)["idle"].sum().reset_index()
+    said = "; ".join(f"{bar['arm']}, {bar['kind']}: {bar['idle']:.0%}" for _, bar in totals.iterrows())
+    bars = len(totals)
+
+    def draw(axes: Axes) -> None:
+        figures.idle_bars(study.idle, axes)
+
+    return Picture(
+        title="How idle were the machines?",
+        svg=svg(draw, name="idle", height_in=max(1.6, 0.6 + 0.27 * bars)),
+        alt=f"Idle share. {said}.",
+        caption="Mean over seeds; engines by slot. From the start of the run to the end of its last update.",
+    )

@@ -1,0 +1,148 @@
+"""How does a judged study read? The headline, the claims, how it was made, what the words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.collapse import Criteria
+from analysis.statistics import t_interval
+from analysis.verdict import Verdict, verdict_rows
+
+
+def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
+    """The verdict in a few sentences: who learned most, is that separable, what collapsed, what held."""
+    said: list[str] = []
+    ranked = table.loc[table["measured"] > 0].sort_values("final_accuracy", ascending=False, kind="stable")
+    if len(ranked) > 1:
+        said.append(_best(ranked, outcomes))
+        broken = ranked.loc[ranked["collapsed"] > 0]
+        listed = ", ".join(
+            f"{arm} in {row['collapsed']} of {row['measured']} seeds" for arm, row in broken.iterrows()
+        )
+        said.append(f"Collapsed: {listed}." if listed else "No seed of any arm collapsed.")
+    elif len(ranked) == 1:
+        row = ranked.iloc[0]
+        said.append(
+            f"{ranked.index[0]} ends at accuracy {row['final_accuracy']:.3f} "
+            f"({row['collapsed']} of {row['measured']} seeds collapsed)."
+        )
+    else:
+        arm, row = table.index[0], table.iloc[0]
+        said.append(
+            f"{arm}: mean lag {row['mean_lag']:.2f} updates, trainer {row['trainer_idle']:.0%} idle, "
+            f"engines {row['engine_idle']:.0%} idle."
+        )
+    if verdicts:
+        kinds = ("supported", "contradicted", "not separable")
+        counts = ", ".join(f"{sum(v.verdict == kind for v in verdicts)} {kind}" for kind in kinds)
+        said.append(f"Of {len(verdicts)} claims: {counts}.")
+    return " ".join(said)
+
+
+def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
+    """The arm with the highest final accuracy, and whether seeds tell it from the second."""
+    first, second = ranked.index[0], ranked.index[1]
+    by_arm = outcomes.pivot(index="seed", columns="arm", values="final_accuracy")[[first, second]].dropna()
+    gain, _ = t_interval((by_arm[first] - by_arm[second]).to_numpy(dtype=float))
+    lead = f"{first} ends highest, at accuracy {ranked['final_accuracy'].iloc[0]:.3f}"
+    numbers = f"{gain.estimate:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n} paired seeds"
+    if gain.n < 2:
+        return f"{lead}; too few paired seeds to tell it from {second}."
+    if gain.low > 0:
+        return f"{lead}, above {second} by {numbers}."
+    return f"{lead}, not separable from {second} ({numbers})."
+
+
+def provenance(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Of a study's `meta.json`, what a reader needs to make it again; nested tables become one line."""
+    wanted = ("command", "git_revision", "source_digest", "created", "versions")
+    return {name.replace("_", " "): _line(meta[name]) for name in wanted if meta.get(name)}
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {entry}" for name, entry in sorted(value.items()))
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value)
+
+
+def scope(outcomes: pd.DataFrame) -> str:
+    clocks = " and ".join(sorted(set(outcomes["clock"])))
+    return (
+        f"{len(outcomes)} runs, {outcomes['arm'].nunique()} arms, {outcomes['seed'].nunique()} seeds; "
+        f"hours are {clocks} hours. Intervals are 95 % over seeds; with few seeds they are too narrow."
+    )
+
+
+def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    rows = verdict_rows(verdicts).set_index("id")
+    found = [
+        f"{row['estimate']:.4g} [{row['low']:.4g}, {row['high']:.4g}]; claimed: more than {row['beyond']:g}"
+        for _, row in rows.iterrows()
+    ]
+    tested = [f"{row['test']}, p = {row['p_value']:.2g}; {row['n']}" for _, row in rows.iterrows()]
+    return pd.DataFrame(
+        {
+            "claim": rows["claim"],
+            "verdict": rows["verdict"],
+            "better by": found,
+            "test": tested,
+            "note": rows["note"],
+            "source": rows["source"],
+        },
+        index=rows.index,
+    )
+
+
+def seeds_by_arm(outcomes: pd.DataFrame) -> dict[str, str]:
+    """Which seeds each arm ran."""
+    return {
+        f"seeds of {arm}": ", ".join(str(seed) for seed in sorted(own["seed"]))
+        for arm, own in outcomes.groupby("arm", sort=False)
+    }
+
+
+def definitions(c: Criteria) -> list[tuple[str, str]]:
+    """What each word of the report means, with the numbers of this study's criteria."""
+    return [
+        (
+            "lag",
+            "Updates between the version that sampled a rollout's oldest token and the trainer's version when"
+            " training on it started. Time in the queue counts. p99 by linear interpolation.",
+        ),
+        (
+            "idle",
+            "Share of the time to the end of the last update in which a machine did no work;"
+            " engines by slot.",
+        ),
+        (
+            "final accuracy",
+            f"Mean {c.metric} over the last {c.final_share:.0%} of the updates; mean over seeds with a 95 %"
+            " percentile bootstrap interval.",
+        ),
+        (
+            "collapse",
+            f"{c.metric.capitalize()} below {c.collapse_share:g} of its running maximum for"
+            f" {c.collapse_window_updates} updates or more, after it had reached {c.learned_score:.3g};"
+            " or a number that is not finite.",
+        ),
+        (
+            "stall",
+            f"No collapse, below the target, and less than {c.stall_gain:g} gained in the last"
+            f" {c.stall_share:.0%} of the updates.",
+        ),
+        (
+            "hours to target",
+            f"Hours until {c.metric} first reached {c.target:g}; median over seeds, seeds that never did"
+            " counting as later than any.",
+        ),
+        (
+            "masked, flat tokens",
+            "Tokens that the trust region left out, and tokens whose contribution to the gradient is"
+            " exactly 0; means over all updates, weighted by tokens.",
+        ),
+    ]
