@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias, final
+from dataclasses import replace
+from typing import Annotated, Final, Literal, Self, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -63,7 +64,10 @@ StalenessRule: TypeAlias = Sync | OneStepOff | BoundedLag | DropByAge | Unbounde
 
 @final
 class PipelineConfig(_Record):
-    """One pipeline: engines that sample, a queue, a trainer, a push. `B = updates_per_batch * rollouts_per_update`."""
+    """One pipeline: engines that sample, a queue, a trainer, a push.
+
+    A batch is `updates_per_batch * rollouts_per_update` rollouts.
+    """
 
     slots: Count = 256
     """Rollouts that can decode at once, over all engines."""
@@ -100,47 +104,51 @@ class PipelineConfig(_Record):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        for wrong, why in (
-            (
-                self.slots % self.engines,
-                f"slots ({self.slots}) is not a multiple of engines ({self.engines})",
-            ),
-            (
-                self.rollouts_per_update % self.group_size,
-                f"rollouts_per_update ({self.rollouts_per_update}) is not a multiple of group_size ({self.group_size})",
-            ),
-            (
-                self.updates % self.updates_per_batch,
-                f"updates ({self.updates}) is not a multiple of updates_per_batch ({self.updates_per_batch})",
-            ),
-            (
-                (self.queue_capacity_rollouts or self.batch_rollouts) < self.batch_rollouts,
-                f"queue_capacity_rollouts ({self.queue_capacity_rollouts}) cannot hold"
-                f" a batch of {self.batch_rollouts} rollouts",
-            ),
-            (
-                (self.max_outstanding_rollouts or self.batch_rollouts) < self.batch_rollouts,
-                f"max_outstanding_rollouts ({self.max_outstanding_rollouts}) is less than"
-                f" a batch of {self.batch_rollouts} rollouts: it could never fill",
-            ),
-            (
-                isinstance(self.staleness, DropByAge)
-                and self.staleness.max_lag_updates < self.updates_per_batch - 1,
-                f"staleness.max_lag_updates is less than updates_per_batch - 1 = {self.updates_per_batch - 1}: the"
-                " last update of a batch could never accept a rollout",
-            ),
-            (
-                self.critic_updates == 0 and self.critic_update_s > 0,
-                f"critic_update_s ({self.critic_update_s}) has no effect with critic_updates 0",
-            ),
-            (
-                self.length_correlation > 0 and self.group_size == 1,
-                f"length_correlation ({self.length_correlation}) has no effect with group_size 1",
-            ),
-        ):
-            if wrong:
-                raise ValueError(why)
+        if faults := [fault for check in _CHECKS if (fault := check(self))]:
+            raise ValueError("; ".join(faults))
         return self
+
+
+def _divides(config: PipelineConfig) -> str | None:
+    for whole, part in (
+        ("slots", "engines"),
+        ("rollouts_per_update", "group_size"),
+        ("updates", "updates_per_batch"),
+    ):
+        if getattr(config, whole) % getattr(config, part):
+            return f"{whole} ({getattr(config, whole)}) is not a multiple of {part} ({getattr(config, part)})"
+    return None
+
+
+def _batch_fits(config: PipelineConfig) -> str | None:
+    for name in ("queue_capacity_rollouts", "max_outstanding_rollouts"):
+        limit = getattr(config, name)
+        if limit is not None and limit < config.batch_rollouts:
+            return (
+                f"{name} ({limit}) is less than a batch of {config.batch_rollouts} rollouts: it never fills"
+            )
+    return None
+
+
+def _age_limit_accepts(config: PipelineConfig) -> str | None:
+    rule, oldest = config.staleness, config.updates_per_batch - 1
+    if isinstance(rule, DropByAge) and rule.max_lag_updates < oldest:
+        return (
+            f"staleness.max_lag_updates ({rule.max_lag_updates}) is less than updates_per_batch - 1"
+            f" ({oldest}): the last update of a batch accepts no rollout"
+        )
+    return None
+
+
+def _has_effect(config: PipelineConfig) -> str | None:
+    if config.critic_update_s > 0 and config.critic_updates == 0:
+        return f"critic_update_s ({config.critic_update_s}) has no effect with critic_updates 0"
+    if config.length_correlation > 0 and config.group_size == 1:
+        return f"length_correlation ({config.length_correlation}) has no effect with group_size 1"
+    return None
+
+
+_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _has_effect)
 
 
 def length_law(law: Law) -> LengthLaw:
@@ -162,9 +170,7 @@ def staleness_rule(config: PipelineConfig) -> Staleness:
         gate = admission.back_pressure(gate, config.max_outstanding_rollouts)
     if config.queue_capacity_rollouts is not None:
         overflow = eviction.drop_oldest_beyond(config.queue_capacity_rollouts)
-    return Staleness(
-        admission=gate, age_limit=rule.age_limit, overflow=overflow, may_publish=rule.may_publish
-    )
+    return replace(rule, admission=gate, overflow=overflow)
 
 
 def _named(rule: StalenessRule) -> Staleness:

@@ -81,8 +81,8 @@ class Buffer:
     def take(self, version: int, rollouts_per_update: int) -> list[Rollout] | None:
         """The oldest batch, or None if there is none yet; what is too old on the way is dropped.
 
-        Group by group in order of arrival. A rollout that will be trained by update j of the batch is judged by
-        the lag it will have there, `version + j`.
+        Group by group in order of arrival. What update j of the batch will train is judged by the lag that
+        it will have there, counted from `version + j`.
         """
         self._trainer = None
         batch: list[Rollout] = []

@@ -3,9 +3,9 @@
 Completions, then publishes, then admissions, whatever the order in which processes were created. A rollout
 that ends as new weights arrive was made by the old ones; one that starts then is made by the new ones.
 
-SimPy orders equal times by priority, then by age of the event, so later things wait for a `Turn`: an event at this very
-instant, behind everything of a lower number. The trainer needs none: it takes a batch the moment it is there, and only
-one that waits takes, so no publish can fall at that instant before it.
+SimPy orders equal times by priority, then by age of the event, so later things wait for a `Turn`: an event
+at this very instant, behind everything of a lower number. The trainer needs none: it takes a batch the
+moment it is there, and while it waits for one nothing can be published.
 """
 
 from __future__ import annotations

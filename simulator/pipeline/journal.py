@@ -79,25 +79,31 @@ class Journal:
         finished = np.array([rollout.finished_s is not None for rollout in rollouts], dtype=bool)
         columns = {name: [getattr(rollout, name) for rollout in rollouts] for name in _READ}
         rows = np.flatnonzero(finished)
+        before, after = (
+            np.array([getattr(rollout, name) for rollout in rollouts], dtype=np.int64)[rows]
+            for name in ("publishes_before", "publishes_after")
+        )
         cuts = cut_many_at_publishes(
+            self.weights,
             np.array(columns["started_s"])[rows],
             np.array(columns["action_tokens"], dtype=np.int64)[rows],
             self.seconds_per_token,
-            *(
-                np.array([getattr(rollout, name) for rollout in rollouts], dtype=np.int64)[rows]
-                for name in ("publishes_before", "publishes_after")
-            ),
-            self.weights,
+            before,
+            after,
         )
         first = _where(finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)))])
-        last = _where(finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)), "right") - 1])
+        last = _where(
+            finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)), "right") - 1]
+        )
         self.recorder.extend(
             "rollouts",
             {
                 **columns,
                 "submitted_s": columns["started_s"],  # a free slot is what asks
                 "group_ready_s": columns["enqueued_s"],  # a complete group enters the queue at once
-                "first_version": first, "oldest_version": first, "last_version": last,
+                "first_version": first,
+                "oldest_version": first,
+                "last_version": last,
                 "observation_tokens": np.zeros(len(rollouts), dtype=np.int64),
                 "turns": np.ones(len(rollouts), dtype=np.int64),
             },
@@ -113,8 +119,8 @@ _READ: Final = (
 )
 
 
-def _where(present: NDArray[np.bool_], values: NDArray[np.int64]) -> Any:
+def _where(present: NDArray[np.bool_], values: NDArray[np.int64]) -> NDArray[np.object_]:
     """`values` in the rows that are present, null elsewhere."""
-    column = np.ma.masked_all(len(present), dtype=np.int64)
+    column = np.full(len(present), None, dtype=object)
     column[present] = values
     return column

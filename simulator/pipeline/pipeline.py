@@ -157,7 +157,7 @@ class Pipeline:
         if until_s is None:
             self.env.run(until=done)
         else:
-            # SimPy stops at a time or at an event, not at the first of both; this is how it stops at an event.
+            # SimPy stops at a time or at an event, not at the first of both. This is how it does the latter.
             assert done.callbacks is not None
             done.callbacks.append(simpy.core.StopSimulation.callback)
             self.env.run(until=until_s)

@@ -107,7 +107,7 @@ def cut_at_publishes(
 
 
 def cut_many_at_publishes(
-    started_s: Floats, tokens: Ints, seconds_per_token: float, first: Ints, last: Ints, weights: Weights
+    weights: Weights, started_s: Floats, tokens: Ints, seconds_per_token: float, first: Ints, last: Ints
 ) -> Segments:
     """`cut_at_publishes` for many rollouts at once, in order of rollout and token.
 

@@ -1,4 +1,4 @@
-"""What is a rollout, and what does an update do with it? Timing alone needs lengths; learning plugs in here."""
+"""What is a rollout, and what does an update do with it? Timing needs lengths; learning plugs in here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How many more rollouts may start now?
 
-A rule answers with a number of rollouts, which may be negative: that many too many are under way. Between
-two starts an answer may only grow, so that an answer once given stays safe to use up:
-every count that a rule looks at moves one way only (completions, takes and publishes open a gate, starts close it).
+A rule answers with a number of rollouts, which may be negative: that many too many are under way. Only
+starts may lower an answer (completions, takes, drops and publishes raise it), so that one answer can be
+used up before the rule is asked again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def synchronous(counts: Counts) -> int:
 def next_batch_while_training(counts: Counts) -> int:
     """One batch is generated while the one before it trains.
 
-    It limits generation to the batch after the one last taken. Alone it makes rollouts *at most* one
-    batch old; with `on_sync.after_the_batch` they are exactly one batch old, as in verl's one-step-off recipe.
+    Alone it makes rollouts *at most* one batch old; with `on_sync.after_the_batch` they are exactly one
+    batch old, as in verl's one-step-off recipe.
 
     References:
         https://verl.readthedocs.io/en/latest/advance/one_step_off.html
@@ -71,7 +71,7 @@ def always(counts: Counts) -> int:  # noqa: ARG001 - a rule takes the counts, th
 
 
 def back_pressure(admission: Admission, max_outstanding_rollouts: int) -> Admission:
-    """`admission`, and never more than `max_outstanding_rollouts` started and not yet taken by the trainer."""
+    """`admission`, with at most `max_outstanding_rollouts` started and not yet taken by the trainer."""
 
     def capped(counts: Counts) -> int:
         return min(admission(counts), max_outstanding_rollouts - counts.outstanding_rollouts)

@@ -47,7 +47,10 @@ def never_overflows(queued_rollouts: int) -> int:  # noqa: ARG001 - a rule takes
 
 
 def drop_oldest_beyond(capacity_rollouts: int) -> Overflow:
-    """Throw away the oldest when more than `capacity_rollouts` are queued. Unlike an age limit, it is fair to length."""
+    """Throw away the oldest when more than `capacity_rollouts` are queued.
+
+    Unlike an age limit it does not change how long the trained rollouts are.
+    """
     if capacity_rollouts < 1:
         raise ValueError(f"capacity_rollouts must be at least 1, got {capacity_rollouts}")
 

@@ -25,7 +25,7 @@ def sync() -> Staleness:
 
 
 def one_step_off() -> Staleness:
-    """Generate the next batch while this one trains, and swap weights between batches: lag one batch, exactly."""
+    """Generate the next batch while this one trains, swap weights between batches: lag one batch, exactly."""
     return Staleness(admission=admission.next_batch_while_training, may_publish=on_sync.after_the_batch)
 
 

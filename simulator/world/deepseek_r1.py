@@ -1,9 +1,9 @@
 """How long are DeepSeek-R1's answers in production? A quantile function through 33 knots.
 
 Derived by `fit_quantile_knots` from the output lengths of about 1.38 million production requests in ServeGen
-(73 clients, weighted by request rate; github.com/alibaba/ServeGen at f891d118, data/reason/deepseek-r1, Apache-2.0).
-Between knots the logarithm of the length is linear in probability. Against the trace: Kolmogorov-Smirnov
-distance 0.007, mean 0.6 % high (1536 against 1527 tokens).
+(73 clients, weighted by request rate; github.com/alibaba/ServeGen at f891d118, data/reason/deepseek-r1,
+Apache-2.0). Between knots the logarithm of the length is linear in probability. Against the trace:
+Kolmogorov-Smirnov distance 0.007, mean 0.6 % high (1536 against 1527 tokens).
 
 References:
     Xiang et al., ServeGen, 2025. https://arxiv.org/abs/2505.09999
@@ -35,7 +35,7 @@ def fit_quantile_knots(
     weights: NDArray[np.float64],
     probabilities: tuple[float, ...] = KNOT_PROBABILITIES,
 ) -> tuple[int, ...]:
-    """The quantiles of a weighted sample of lengths at `probabilities`: the smallest length with P(L <= length) >= p.
+    """Quantiles of a weighted sample of lengths: for each p the smallest length with P(L <= length) >= p.
 
     Args:
         tokens: increasing lengths.

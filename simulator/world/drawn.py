@@ -18,8 +18,8 @@ _BLOCK_ROLLOUTS: Final = 8192
 class DrawnLengths:
     """Lengths from `law`; those of one prompt share `correlation`.
 
-    A Gaussian copula joins the members of a prompt: hard prompts have long answers, which shortens the wait for the
-    slowest member of a group without changing the law of a single length.
+    A Gaussian copula joins the members of a prompt: hard prompts have long answers. That shortens the wait
+    for the slowest member of a group and leaves the law of a single length as it is.
     """
 
     def __init__(self, law: LengthLaw, seed: int, group_size: int = 1, correlation: float = 0.0) -> None:
@@ -43,7 +43,7 @@ class DrawnLengths:
         return lengths[row * self.group_size + member]
 
     def _keep(self, block: int) -> list[int]:
-        # Prompts come in order, so two blocks are enough to answer for a group that straddles nothing.
+        # Prompts come nearly in order; an older block could always be drawn again.
         if len(self._blocks) >= 2:
             del self._blocks[min(self._blocks)]
         self._blocks[block] = self._draw(block).ravel().tolist()

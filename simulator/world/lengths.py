@@ -101,7 +101,8 @@ class LogNormal(_Law):
 class Pareto(_Law):
     """P(L > x) = (minimum / x)^shape for x >= minimum: the Pareto law, not the Lomax one that numpy draws.
 
-    A UserWarning says so where variance or mean is infinite and no cap makes it finite: averages then never settle.
+    A UserWarning says so where variance or mean is infinite and no cap makes it finite: averages then never
+    settle.
 
     References:
         numpy.random.pareto is Lomax: https://github.com/numpy/numpy/issues/4181.
@@ -116,7 +117,7 @@ class Pareto(_Law):
         if self.shape <= 2 and self.max_tokens is None:
             what = "mean and variance are" if self.shape <= 1 else "variance is"
             warnings.warn(
-                f"Pareto lengths with shape {self.shape}: the {what} infinite; set max_tokens, or use quantiles",
+                f"Pareto lengths of shape {self.shape}: the {what} infinite; set max_tokens or use quantiles",
                 stacklevel=2,
             )
         return self
@@ -132,7 +133,8 @@ class DeepSeekR1(_Law):
     kind: Literal["deepseek_r1"] = "deepseek_r1"
 
     def _uncapped(self, probability: Probabilities) -> NDArray[np.float64]:
-        return np.exp(np.interp(probability, KNOT_PROBABILITIES, np.log(KNOT_TOKENS)))
+        log_tokens = np.interp(probability, KNOT_PROBABILITIES, np.log(KNOT_TOKENS))
+        return np.asarray(np.exp(log_tokens))
 
 
 @final
@@ -181,7 +183,7 @@ class Empirical:
         """The smallest value with P(L <= value) > `probability`."""
         values, cumulative = self._table
         places = np.minimum(np.searchsorted(cumulative, probability, side="right"), len(values) - 1)
-        return np.minimum(values[places], self.max_tokens or LONGEST_TOKENS)
+        return np.asarray(np.minimum(values[places], self.max_tokens or LONGEST_TOKENS))
 
 
 Law: TypeAlias = Fixed | Exponential | LogNormal | Pareto | DeepSeekR1 | Trace

@@ -53,7 +53,7 @@ def read_lengths(
 
     Errors:
         FileNotFoundError: no such file.
-        ValueError: the column is not there; or no row was accepted, naming their number and the first reasons.
+        ValueError: the column is not there; or no row was accepted, naming how many and the first reasons.
     """
     path = Path(path)
     with _open(path) as file:
