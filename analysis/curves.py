@@ -95,8 +95,8 @@ def curve_table(
 ) -> pd.DataFrame:
     """Mean curve of each arm: columns arm, x, mean, low, high (bootstrap band over seeds), n, seeds.
 
-    Each arm ends where its shortest run ends. Over versions, long runs are averaged in `points` equal bins
-    (so nothing is thinned out); over hours, a run has its latest measured value.
+    Each arm begins where its last run has begun and ends where its shortest ends. Over versions, long runs
+    are averaged in `points` equal bins (so nothing is thinned out); over hours, a run has its latest value.
 
     Args:
         updates: the runs' `updates`, one under the other, with columns arm and seed.
@@ -112,7 +112,7 @@ def curve_table(
             edges = np.linspace(0, end, min(points, int(end)) + 1)
             values, at = np.stack([binned(run, x, edges) for run in runs]), edges[1:]
         else:
-            at = np.linspace(0, end, points + 1)[1:]
+            at = np.linspace(max(run[x].iloc[0] for run in runs), end, points)
             values = np.stack([at_hours(run, at) for run in runs])
         means, n = mean_curve(list(values))
         low, high = band(values, rng=rng)

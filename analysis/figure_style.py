@@ -30,7 +30,7 @@ _SETTINGS: Final[dict[Any, Any]] = {
     "axes.spines.top": False,
     "axes.titlesize": "medium",
     "font.family": ["sans-serif"],
-    "font.size": 9,
+    "font.size": 10,
     "grid.alpha": 0.15,
     "grid.color": INK,
     "grid.linewidth": 0.6,

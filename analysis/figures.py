@@ -72,9 +72,12 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
             label=arm,
         )
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
     bins = "" if width == 1 else f", in bins of {width}"
-    empty = f"; {hidden} empty bins not drawn" if hidden else ""
-    axes.set(xlabel=f"lag of the oldest token (updates{bins}{empty})", ylabel="share of trained rollouts")
+    axes.set(xlabel=f"lag of the oldest token (updates{bins})", ylabel="share of trained rollouts")
+    if hidden:
+        note = f"{hidden} empty bins not drawn"
+        axes.text(0.99, 0.98, note, transform=axes.transAxes, ha="right", va="top", fontsize="small")
     axes.grid(visible=True)
     _legend(axes)
 
@@ -94,7 +97,7 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
             f" {share:.0%}, mostly {cause} " if len(own) > 1 else f" {share:.0%}, {cause} ",
             va="center",
             ha="right" if inside else "left",
-            color="white" if inside else None,
+            color="black" if inside else None,
         )
     axes.set_yticks(range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
     axes.invert_yaxis()

@@ -7,7 +7,8 @@ the pieces of a pause that crosses an edge belong to the windows that they fall 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 Spans = NDArray[np.float64]
 """Start and end in seconds, one row an interval, shape (n, 2); an end of NaN is still open."""
+
+Texts = NDArray[Any]
 
 UNACCOUNTED: Final = "unaccounted"
 ROUNDING: Final = 1e-12
@@ -61,8 +64,8 @@ def shares(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.DataFra
     """
     length_s = window_s[1] - window_s[0]
     rows: list[dict[str, object]] = []
-    for resource, own in intervals.groupby("resource", sort=True):
-        busy_s = union_s(_spans(own.loc[own["state"] == "busy"]), window_s)
+    for resource, state, _, spans in _by_resource(intervals):
+        busy_s = union_s(spans[state == "busy"], window_s)
         idle_s = length_s - busy_s
         rows.append(
             {
@@ -83,14 +86,15 @@ def idle_by_cause(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.
     """
     length_s = window_s[1] - window_s[0]
     rows: list[dict[str, object]] = []
-    for resource, own in intervals.groupby("resource", sort=True):
-        taken = merge(clip(_spans(own.loc[own["state"] == "busy"]), window_s))
+    for resource, state, cause, spans in _by_resource(intervals):
+        taken = merge(clip(spans[state == "busy"], window_s))
         covered_s = union_s(taken, window_s)
         seconds: dict[str, float] = {}
-        for cause, spans in own.loc[own["state"] == "idle"].groupby("cause", sort=False, dropna=False):
-            taken = merge(np.concatenate([taken, clip(_spans(spans), window_s)]))
+        for name in dict.fromkeys(cause[state == "idle"]):
+            chosen = spans[(state == "idle") & (cause == name)]
+            taken = merge(np.concatenate([taken, clip(chosen, window_s)]))
             reach_s = float((taken[:, 1] - taken[:, 0]).sum())
-            seconds[str(cause)] = reach_s - covered_s
+            seconds[name] = reach_s - covered_s
             covered_s = reach_s
         seconds[UNACCOUNTED] = seconds.get(UNACCOUNTED, 0.0) + length_s - covered_s
         rows += [
@@ -101,5 +105,14 @@ def idle_by_cause(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.
     return pd.DataFrame(rows, columns=["resource", "cause", "idle_s", "idle"])
 
 
-def _spans(intervals: pd.DataFrame) -> Spans:
-    return intervals[["start_s", "end_s"]].to_numpy(dtype=float)
+def _by_resource(intervals: pd.DataFrame) -> Iterator[tuple[str, Texts, Texts, Spans]]:
+    """Each resource with the states, causes and spans of its intervals, in the order they were logged."""
+    codes, names = pd.factorize(intervals["resource"], sort=True)
+    state = intervals["state"].to_numpy(dtype=object)
+    cause = intervals["cause"].fillna(UNACCOUNTED).to_numpy(dtype=object)
+    spans = intervals[["start_s", "end_s"]].to_numpy(dtype=float)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for name, first, last in zip(names, bounds[:-1], bounds[1:], strict=True):
+        rows = order[first:last]
+        yield str(name), state[rows], cause[rows], spans[rows]

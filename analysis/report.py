@@ -60,10 +60,9 @@ def report_for_study(
     judged_by = criteria or Criteria(**config.get("criteria", {}))
     claims = [Hypothesis(**stored) for stored in config.get("hypotheses", [])]
     return judged(
-        summarise(load_runs(*folders), judged_by),
+        summarise(load_runs(*folders), judged_by, arms=config.get("arms", ())),
         hypotheses=claims if hypotheses is None else hypotheses,
         title=title or str(config.get("title") or folders[0].resolve().name),
-        arms=config.get("arms"),
         made_by=provenance(read_json(folders[0] / "meta.json")),
     )
 
@@ -73,11 +72,10 @@ def judged(
     *,
     hypotheses: Sequence[Hypothesis],
     title: str,
-    arms: Sequence[str] | None = None,
     made_by: Mapping[str, str] | None = None,
 ) -> Report:
     """Judge a study: its table, its claims, its one sentence."""
-    table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED), arms=arms)
+    table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED))
     verdicts = judge_all(hypotheses, study.outcomes)
     return Report(
         title=title,
@@ -102,7 +100,7 @@ def render(report: Report) -> str:
     if report.verdicts:
         parts.append(
             html.section(
-                "Claims, registered before the runs",
+                "Claims",
                 html.data_table(claims(report.verdicts), corner="id", words=True),
                 html.paragraph(
                     "Each claim is judged on its own at its stated confidence; no level is corrected for"

@@ -77,7 +77,10 @@ def data_table(table: pd.DataFrame, *, corner: str, words: bool = False) -> str:
         for index, row in table.iterrows()
     )
     kind = ' class="words"' if words else ""
-    return f"<table{kind}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    return (
+        f'<div class="table"><table{kind}><thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{rows}\n</tbody></table></div>"
+    )
 
 
 def _cell(name: str, value: str) -> str:

@@ -21,8 +21,11 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .4rem .55rem; vertical-align: top; }
 th, td { border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
-tbody th, th:first-child { text-align: left; overflow-wrap: anywhere; }
-table.words td { text-align: left; }
+tbody th, th:first-child { text-align: left; overflow-wrap: break-word; }
+table.words th, table.words td { text-align: left; }
+td span { white-space: nowrap; }
+table.words span { white-space: normal; overflow-wrap: break-word; }
+.table { overflow-x: auto; }
 .figures { display: grid; gap: 1.5rem 2rem; }
 .figures { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: 0; min-width: 0; }

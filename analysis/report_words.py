@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,14 +21,15 @@ def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Ver
         said.append(_best(ranked, outcomes))
         broken = ranked.loc[ranked["collapsed"] > 0]
         listed = ", ".join(
-            f"{arm} in {row['collapsed']} of {row['measured']} seeds" for arm, row in broken.iterrows()
+            f"{arm} in {row['collapsed']:.0f} of {row['measured']:.0f} seeds"
+            for arm, row in broken.iterrows()
         )
         said.append(f"Collapsed: {listed}." if listed else "No seed of any arm collapsed.")
     elif len(ranked) == 1:
         row = ranked.iloc[0]
         said.append(
             f"{ranked.index[0]} ends at accuracy {row['final_accuracy']:.3f} "
-            f"({row['collapsed']} of {row['measured']} seeds collapsed)."
+            f"({row['collapsed']:.0f} of {row['measured']:.0f} seeds collapsed)."
         )
     else:
         arm, row = table.index[0], table.iloc[0]
@@ -81,10 +83,10 @@ def scope(outcomes: pd.DataFrame) -> str:
 def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     rows = verdict_rows(verdicts).set_index("id")
     found = [
-        f"{row['estimate']:.4g} [{row['low']:.4g}, {row['high']:.4g}]; claimed: more than {row['beyond']:g}"
+        f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]; claimed: more than {row['beyond']:g}"
         for _, row in rows.iterrows()
     ]
-    tested = [f"{row['test']}, p = {row['p_value']:.2g}; {row['n']}" for _, row in rows.iterrows()]
+    tested = [f"{row['test']}, {p_value(row['p_value'])}; {row['n']}" for _, row in rows.iterrows()]
     return pd.DataFrame(
         {
             "claim": rows["claim"],
@@ -96,6 +98,13 @@ def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
         },
         index=rows.index,
     )
+
+
+def p_value(p: float) -> str:
+    """Never 0: a p value below a thousandth is only that."""
+    if math.isnan(p):
+        return "p undefined"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def seeds_by_arm(outcomes: pd.DataFrame) -> dict[str, str]:

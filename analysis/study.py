@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -31,8 +31,11 @@ class Study:
     criteria: Criteria
 
 
-def summarise(runs: Iterable[Run], criteria: Criteria) -> Study:
+def summarise(runs: Iterable[Run], criteria: Criteria, *, arms: Sequence[str] = ()) -> Study:
     """Reduce runs to the tables of a study; each is read once and let go.
+
+    Args:
+        arms: the order of arms in every table; arms it does not name follow in the order of the runs.
 
     Raises:
         ValueError: if there is no run, or an arm has a seed twice.
@@ -50,13 +53,19 @@ def summarise(runs: Iterable[Run], criteria: Criteria) -> Study:
         raise ValueError("a study without runs has nothing to say")
     table = pd.DataFrame(rows)
     check_seeds(table)
+    order = list(dict.fromkeys([*arms, *table["arm"]]))
     return Study(
-        outcomes=table,
-        updates=pd.concat(updates, ignore_index=True),
-        lags=pd.concat(lags).groupby(["arm", "lag"], sort=False)["rollouts"].sum().reset_index(),
-        idle=_mean_idle(pd.concat(idles), table["arm"].value_counts()),
+        outcomes=_in_order(table, order),
+        updates=_in_order(pd.concat(updates), order),
+        lags=_in_order(pd.concat(lags).groupby(["arm", "lag"])["rollouts"].sum().reset_index(), order),
+        idle=_in_order(_mean_idle(pd.concat(idles), table["arm"].value_counts()), order),
         criteria=criteria,
     )
+
+
+def _in_order(table: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+    place = table["arm"].map({arm: i for i, arm in enumerate(arms)})
+    return table.iloc[np.argsort(place.to_numpy(), kind="stable")].reset_index(drop=True)
 
 
 def _lag_counts(run: Run) -> pd.DataFrame:

@@ -17,22 +17,15 @@ from analysis.statistics import Interval, bootstrap_interval
 from analysis.survival import median_time
 
 
-def verdict_table(
-    outcomes: pd.DataFrame, *, rng: np.random.Generator, arms: Sequence[str] | None = None
-) -> pd.DataFrame:
+def verdict_table(outcomes: pd.DataFrame, *, rng: np.random.Generator) -> pd.DataFrame:
     """Outcomes summarised by arm, as numbers; see `MEASURES` for how they read.
 
     Args:
-        outcomes: one row a run (`analysis.outcomes`).
+        outcomes: one row a run (`analysis.outcomes`); arms come in the order of their first appearance.
         rng: of the bootstrap over seeds.
-        arms: in which order; by default that of their first appearance.
     """
-    found = list(dict.fromkeys(outcomes["arm"]))
-    order = [arm for arm in arms if arm in found] if arms else found
-    rest = [arm for arm in found if arm not in order]  # an arm that the order forgot is still shown
-    return pd.DataFrame([_row(outcomes.loc[outcomes["arm"] == arm], rng) for arm in order + rest]).set_index(
-        "arm"
-    )
+    rows = [_row(own, rng) for _, own in outcomes.groupby("arm", sort=False)]
+    return pd.DataFrame(rows).set_index("arm")
 
 
 def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
@@ -80,11 +73,11 @@ MEASURES: Final[dict[str, Callable[[Row], str]]] = {
     "engine idle": lambda row: number(row["engine_idle"], "{:.0%}"),
     "hours": lambda row: number(row["hours"], "{:.2f}"),
     "final accuracy": lambda row: accuracy(row),
-    "collapsed": lambda row: f"{row['collapsed']} of {row['measured']}" if row["measured"] else "-",
+    "collapsed": lambda row: f"{row['collapsed']:.0f} of {row['measured']:.0f}" if row["measured"] else "-",
     "masked tokens": lambda row: number(row["masked_fraction"], "{:.2%}"),
     "flat tokens": lambda row: number(row["flat_fraction"], "{:.2%}"),
     "hours to target": lambda row: to_target(row),
-    "seeds": lambda row: str(row["n"]),
+    "seeds": lambda row: f"{row['n']:.0f}",
 }
 """How each measure of the table reads, in plain ASCII: it must survive any terminal."""
 
@@ -105,7 +98,8 @@ def to_target(row: Row) -> str:
     if not row["measured"]:
         return "-"
     hours = row["median_hours_to_target"]
-    return ("not reached" if math.isinf(hours) else f"{hours:.2f}") + f" ({row['reached']} of {row['n']})"
+    when = "not reached" if math.isinf(hours) else f"{hours:.2f}"
+    return f"{when} ({row['reached']:.0f} of {row['n']:.0f})"
 
 
 def cells(table: pd.DataFrame) -> pd.DataFrame:
