@@ -13,7 +13,7 @@ FINISH, PUBLISH = 0, 1
 def simulate(
     lengths, *, slots, seconds_per_token, group_size, rollouts_per_update, updates, update_s, push_s
 ):
-    """`lengths` yields tokens in order of starts. Returns rows of rollouts (trained ones), segments, updates."""
+    """`lengths` yields tokens in order of starts. Returns rows of trained rollouts, segments, updates."""
     rollouts, segments, update_rows = [], [], []
     heap, queue, groups, started = [], deque(), {}, 0
     published_s, version, queued, in_training = [0.0], 0, 0, None
@@ -34,7 +34,7 @@ def simulate(
             free = 1
             group = rollout // group_size
             members = groups.setdefault(group, [])
-            done = 0
+            done, made_by = 0, []
             for v in range(first, version + 1):
                 end = tokens
                 if v < version:
@@ -43,8 +43,9 @@ def simulate(
                 if end > done:
                     times = (started_s + done * seconds_per_token, started_s + end * seconds_per_token)
                     segments.append((rollout, v, done, end - done, *times))
+                    made_by.append(v)
                     done = end
-            members.append((rollout, started_s, now, first, segments[-1][1], tokens))
+            members.append((rollout, started_s, now, made_by[0], made_by[-1], tokens))
             if len(members) == group_size:
                 queue.append((now, sorted(groups.pop(group))))
                 queued += group_size
