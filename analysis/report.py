@@ -14,7 +14,7 @@ from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
 from analysis.report_words import claims, definitions, headline, provenance, scope, seeds_by_arm
-from analysis.runs import load_runs, read_json, run_folders
+from analysis.runs import load_runs, read_json
 from analysis.study import Study, summarise
 from analysis.verdict import Verdict, judge_all
 from analysis.verdict_table import cells, verdict_table
@@ -47,22 +47,20 @@ def report_for_study(
 ) -> Report:
     """Read and judge recorded runs: a study folder, or any run folders.
 
-    A study's `config.json` may carry `criteria` (fields of `Criteria`), `hypotheses` (fields of
+    A study's `study.json`, written before its first run, may carry `criteria` (fields of `Criteria`), `hypotheses` (fields of
     `Hypothesis`), `title`, and `arms` in the order to show them. What is passed here wins over it.
 
     Raises:
         FileNotFoundError: if there is no recorded run.
         ValueError: if a claim names an outcome that does not exist, or a seed of an arm is there twice.
     """
-    config = read_json(folders[0] / "config.json") if len(folders) == 1 else {}
-    if len(folders) == 1 and run_folders(folders[0]) == [folders[0]]:
-        config = {}  # the configuration of one run, not of a study
-    judged_by = criteria or Criteria(**config.get("criteria", {}))
-    claims = [Hypothesis(**stored) for stored in config.get("hypotheses", [])]
+    registered = read_json(folders[0] / "study.json") if len(folders) == 1 else {}
+    judged_by = criteria or Criteria(**registered.get("criteria", {}))
+    claims = [Hypothesis(**stored) for stored in registered.get("hypotheses", [])]
     return judged(
-        summarise(load_runs(*folders), judged_by, arms=config.get("arms", ())),
+        summarise(load_runs(*folders), judged_by, arms=registered.get("arms", ())),
         hypotheses=claims if hypotheses is None else hypotheses,
-        title=title or str(config.get("title") or folders[0].resolve().name),
+        title=title or str(registered.get("title") or folders[0].resolve().name),
         made_by=provenance(read_json(folders[0] / "meta.json")),
     )
 

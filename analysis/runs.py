@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import pandas as pd
 import pyarrow.parquet as pq
 
-from simulator.eventlog import SCHEMAS
+from simulator.eventlog import SCHEMAS, EventLog
 
 RUN_FILES: Final = tuple(f"{name}.parquet" for name in SCHEMAS)
 
@@ -66,20 +66,33 @@ def load_run(folder: Path) -> Run:
     )
 
 
+def from_log(log: EventLog, *, arm: str, seed: int, clock: str) -> Run:
+    """A run that was just recorded and is still in memory."""
+    tables = {name: table.to_pandas() for name, table in log.tables().items()}
+    return Run(arm=arm, seed=seed, clock=clock, **tables)
+
+
 def is_run(folder: Path) -> bool:
     """Does this folder hold one run's tables?"""
     return all((folder / name).is_file() for name in RUN_FILES)
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The run folders at, in, or under `cells/` of a folder, by name; an unfinished cell is left out.
+    """The run folders of a folder, by name; an unfinished run is left out.
+
+    A folder with tables is one run. A study says in `study.json` which runs are its own: runs of earlier
+    settings may lie beside them. Without that, all runs in or under `cells/` of the folder count.
 
     Raises:
         FileNotFoundError: if there are none.
     """
     if is_run(folder):
         return [folder]
-    found = sorted(p for p in {*folder.glob("*"), *folder.glob("cells/*")} if p.is_dir() and is_run(p))
+    registered = read_json(folder / "study.json").get("runs")
+    if registered is not None:
+        found = [folder / name for name in sorted(registered) if is_run(folder / name)]
+    else:
+        found = [p for p in sorted({*folder.glob("*"), *folder.glob("cells/*")}) if p.is_dir() and is_run(p)]
     if not found:
         raise FileNotFoundError(f"{folder} holds no recorded run ({', '.join(RUN_FILES)})")
     return found

@@ -1,8 +1,7 @@
-"""Where does a finished run live, and what made it?
+"""What made a run? Its folder says so, beside the event log.
 
 A run folder holds the event log (Parquet), `config.json` (resolved, can be passed in again) and
-`meta.json` (seed, clock, versions, digest). It appears whole or not at all: everything is written to a
-hidden sibling first and renamed, so a killed process leaves nothing that could be taken for a run.
+`meta.json` (arm, seed, clock, digest, versions). `EventLog.write` makes it appear whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,17 +11,30 @@ import importlib.metadata
 import json
 import os
 import platform
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from simulator.config import PipelineConfig
+from simulator.eventlog import EventLog
+from simulator.lab.config import LearnConfig
+
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGES = ("jaxtyping", "joblib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy", "torch")
 _SOURCES = ("algorithms", "simulator")
+
+
+def write_run(folder: Path, log: EventLog, config: PipelineConfig | LearnConfig, *, arm: str) -> None:
+    """Keep a finished run; see the module's docstring.
+
+    Raises:
+        FileExistsError: `folder` holds something already.
+    """
+    seed = config.seed if isinstance(config, PipelineConfig) else config.pipeline.seed
+    meta = {"arm": arm, "seed": seed, "clock": "simulated", "digest": log.digest(), **provenance()}
+    log.write(folder, config=config.model_dump(mode="json"), meta=meta)
 
 
 def provenance() -> dict[str, Any]:
@@ -63,22 +75,6 @@ def _git(*arguments: str) -> str:
         ["git", *arguments], cwd=_ROOT, check=True, capture_output=True, text=True, timeout=20
     )
     return done.stdout.strip()
-
-
-@contextmanager
-def appearing_whole(folder: Path) -> Iterator[Path]:
-    """A scratch folder that becomes `folder` if the block succeeds, and vanishes if it does not."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = folder.parent / f".{folder.name}.{os.getpid()}.part"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    try:
-        yield scratch
-        if folder.exists():
-            shutil.rmtree(folder)
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

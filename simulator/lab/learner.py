@@ -1,7 +1,7 @@
 """One optimizer update: the three lines that every learner here and at full scale runs.
 
     advantages = estimator.advantage(batch)
-    total = estimator.aggregate.count(batch.action_mask)
+    total = estimator.total(batch)
     estimator.loss(log_probs, batch, advantages=advantages, total=total).backward()
 
 Around them: the critic's K fits on the same batch, the refusal of non-finite gradients, and what the
@@ -16,13 +16,12 @@ from typing import final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from algorithms import diagnostics
-from algorithms.critic import CriticRecipe, value_loss
 from algorithms.estimator import Estimator
-from algorithms.gae import value_targets
 from algorithms.rollout import Batch
+from simulator.lab.critic import CriticLearner
 from simulator.lab.modular_addition import Questions, every_question
 from simulator.lab.networks import PolicyWeights, TokenCritic, TokenPolicy, answer_log_probs
 
@@ -47,11 +46,10 @@ class Learner:
         self.policy = TokenPolicy(modulus=modulus, hidden=hidden, generator=generator)
         self._optimizer = torch.optim.Adam(self.policy.parameters(), lr=learning_rate, fused=True)
         self._everything = every_question(modulus)
-        self._critic: Critic | None = None
+        self._critic: CriticLearner | None = None
         if estimator.critic is not None:
             network = TokenCritic(self.policy, generator=generator)
-            rate = learning_rate * estimator.critic.learning_rate_ratio
-            self._critic = Critic(network, estimator.critic, learning_rate=rate)
+            self._critic = CriticLearner(network, estimator.critic, policy_learning_rate=learning_rate)
         self._updates = 0
 
     def log_probs(self, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
@@ -70,31 +68,34 @@ class Learner:
             old_log_probs = _chosen(answer_log_probs(old, questions), batch)
         batch = dataclasses.replace(batch, old_log_probs=old_log_probs)
         metrics: dict[str, float] = {"reward": batch.returns.mean().item()}
-        critic_only = False
+        policy_trains = True
         if self._critic is not None:
             batch, seen = self._critic.fit(questions, batch)
             metrics |= seen
-            critic_only = self._updates < self._critic.recipe.critic_only_updates
-        advantages = self.estimator.advantage(batch)
-        total = self.estimator.aggregate.count(batch.action_mask)
+            policy_trains = self._critic.recipe.policy_trains(self._updates)
         log_probs = self.log_probs(questions, batch)
         log_probs.retain_grad()
+        advantages = self.estimator.advantage(batch)
+        total = self.estimator.total(batch, log_probs)
         loss = self.estimator.loss(log_probs, batch, advantages=advantages, total=total)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = _norm(self.policy)
-        refused = not (math.isfinite(norm) and math.isfinite(loss.item()))
-        if not refused and not critic_only:
+        norm = torch.nn.utils.get_total_norm([w.grad for w in self.policy.parameters() if w.grad is not None])
+        # A non-finite step would end the run without a word; refused, it is a count in the log.
+        refused = not (math.isfinite(norm) and math.isfinite(loss))
+        if policy_trains and not refused:
             self._optimizer.step()
         self._updates += 1
-        metrics |= self._seen(log_probs, batch, advantages)
-        return metrics | {
-            "loss": loss.item(),
-            "gradient_norm": norm,
-            "refused": float(refused),
-            "critic_only": float(critic_only),
-            "accuracy": self.accuracy(),
-        }
+        return (
+            metrics
+            | self._seen(log_probs, batch, advantages)
+            | {
+                "loss": loss.item(),
+                "gradient_norm": norm.item(),
+                "refused": float(refused),
+                "accuracy": self.accuracy(),
+            }
+        )
 
     def _seen(
         self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
@@ -102,17 +103,17 @@ class Learner:
         """What this update's data looked like to the weights that met it."""
         mask = batch.action_mask
         with torch.no_grad():
-            now = log_probs.detach()
-            drift = now - batch.behaviour_log_probs
-            surrogate = self.estimator.surrogate(now, batch, advantages)
-            gradient = torch.zeros_like(now) if log_probs.grad is None else log_probs.grad
-            return {
-                "ess_token": diagnostics.ess_token(drift, mask).item(),
-                "ess_sequence": diagnostics.ess_sequence(drift, mask).item(),
-                "k1": diagnostics.k1(drift, mask).item(),
-                "k3": diagnostics.k3(drift, mask).item(),
-                **diagnostics.gradient_flow(surrogate, gradient, advantages, mask),
-            }
+            drift = log_probs.detach() - batch.behaviour_log_probs
+            surrogate = self.estimator.surrogate(log_probs.detach(), batch, advantages)
+        gradient = torch.zeros_like(drift) if log_probs.grad is None else log_probs.grad
+        flow = diagnostics.gradient_flow(surrogate, gradient, advantages, mask)
+        return {
+            "ess_token": diagnostics.token_ess(drift, mask),
+            "ess_sequence": diagnostics.sequence_ess(drift, mask),
+            "k1": diagnostics.k1(drift, mask),
+            "k3": diagnostics.k3(drift, mask),
+            **{f"{name}_fraction": share for name, share in dataclasses.asdict(flow).items()},
+        }
 
     def accuracy(self) -> float:
         """Probability of a right answer to a uniformly drawn question: exact, by enumeration."""
@@ -124,54 +125,5 @@ class Learner:
             return right.exp().mean().item()
 
 
-@final
-class Critic:
-    """The value network and its K fits a policy update."""
-
-    def __init__(self, network: TokenCritic, recipe: CriticRecipe, *, learning_rate: float) -> None:
-        self.network = network
-        self.recipe = recipe
-        self._optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
-
-    def fit(self, questions: Questions, batch: Batch) -> tuple[Batch, dict[str, float]]:
-        """Fit to this batch's targets; returns the batch with the values the advantage shall use."""
-        with torch.no_grad():
-            before = dataclasses.replace(batch, values=self.network(questions, batch.token_ids))
-        targets = value_targets(before, lam=self.recipe.lambda_critic)
-        total = batch.action_mask.sum()
-        first_loss = norm = math.nan
-        for k in range(self.recipe.updates_per_policy_update):
-            values = self.network(questions, batch.token_ids)
-            loss = value_loss(values, targets, batch.action_mask, total=total)
-            self._optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            if k == 0:
-                first_loss, norm = loss.item(), _norm(self.network)
-            if math.isfinite(loss.item()):
-                self._optimizer.step()
-        seen = {
-            "critic_loss": first_loss,
-            "critic_gradient_norm": norm,
-            "explained_variance": diagnostics.explained_variance(
-                _required(before.values), targets, batch.action_mask
-            ).item(),
-        }
-        if self.recipe.value_when == "before":
-            return before, seen
-        with torch.no_grad():
-            return dataclasses.replace(batch, values=self.network(questions, batch.token_ids)), seen
-
-
 def _chosen(log_probs: Float[Tensor, "B T V"], batch: Batch) -> Float[Tensor, "B T"]:
     return log_probs.gather(-1, batch.token_ids[..., None]).squeeze(-1)
-
-
-def _norm(module: nn.Module) -> float:
-    gradients = [p.grad for p in module.parameters() if p.grad is not None]
-    return torch.nn.utils.get_total_norm(gradients).item()
-
-
-def _required(values: Tensor | None) -> Tensor:
-    if values is None:
-        raise ValueError("values are absent: fill them with the critic first")
-    return values

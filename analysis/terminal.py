@@ -1,0 +1,58 @@
+"""What does a terminal show of a run or a study? Plain text, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+from rich.console import Console
+
+from analysis.report import Report
+from analysis.verdict import verdict_rows
+from analysis.verdict_table import to_rich
+
+
+def run_text(outcomes: Mapping[str, object]) -> str:
+    """One line an outcome; what was not measured is left out."""
+    known = _known(outcomes)
+    width = max(map(len, known))
+    return "\n".join(
+        f"{name:{width}}  {value:.4g}" if isinstance(value, float) else f"{name:{width}}  {value}"
+        for name, value in known.items()
+    )
+
+
+def run_json(outcomes: Mapping[str, object]) -> str:
+    """The same as one JSON object."""
+    return json.dumps(_known(outcomes), allow_nan=False)
+
+
+def print_study(report: Report, console: Console) -> None:
+    """The verdict table, folded to the terminal's width, and one line a claim."""
+    console.print(to_rich(report.table, width=console.width, encoding=console.encoding))
+    for row in _rows(report).itertuples():
+        interval = f"{row.estimate:+.3g} [{row.low:+.3g}, {row.high:+.3g}]"
+        line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
+        console.print(line, markup=False, highlight=False)
+
+
+def study_json(report: Report) -> str:
+    """The same as one JSON object; numbers that are not finite are null."""
+    arms, claims = (
+        json.loads(table.to_json(orient="records")) for table in (report.table.reset_index(), _rows(report))
+    )
+    return json.dumps({"headline": report.headline, "arms": arms, "claims": claims}, allow_nan=False)
+
+
+def _rows(report: Report) -> pd.DataFrame:
+    return verdict_rows(report.verdicts)
+
+
+def _known(outcomes: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in outcomes.items()
+        if not (isinstance(value, float) and not math.isfinite(value))
+    }

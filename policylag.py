@@ -1,0 +1,223 @@
+"""The front door: one command, a subcommand for each question.
+
+Exit status: 0 done, 1 a run of a study failed, 2 bad input, 130 interrupted. Heavy imports happen inside
+the subcommand that needs them, so that `policylag --help` is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from simulator.command_line import Options
+    from simulator.config import PipelineConfig
+    from simulator.lab.config import LearnConfig
+    from simulator.pipeline.pipeline import Run
+    from simulator.studies.cells import Cell
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    if words[0] not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        print(f"policylag: no subcommand {words[0]!r}; there are {known}", file=sys.stderr)
+        return 2
+    from simulator.command_line import BadInput
+
+    try:
+        return COMMANDS[words[0]](words[1:])
+    except BadInput as bad:
+        print(f"policylag {bad}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader (head, less) has gone. Python would complain once more when it flushes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("policylag: interrupted", file=sys.stderr)
+        return 130
+
+
+def simulate(words: list[str]) -> int:
+    """how old is the data, how idle the machines, under this pipeline? (timing only)"""
+    from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
+    from simulator.experiments import PIPELINES
+    from simulator.pipeline.pipeline import run
+
+    about = "How old is the data, how idle the machines? Lengths come from a law; nothing learns."
+    name, config, options = read_experiment(words, PIPELINES, Options(), command="simulate", about=about)
+    config = with_lengths(config, options)
+    must_be_free(options.out)
+    with _progress(config.updates, "updates", silent=options.silent) as advance:
+        done = run(config, progress=lambda _: advance())
+    return _finish_run(done, config, name, options)
+
+
+def learn(words: list[str]) -> int:
+    """one run: the same pipeline with a small model learning in it"""
+    from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
+    from simulator.experiments import LEARNERS
+    from simulator.lab.run import learn as run
+
+    about = "A small model samples under the versions that the pipeline dictates, and learns."
+    name, config, options = read_experiment(words, LEARNERS, Options(), command="learn", about=about)
+    config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
+    must_be_free(options.out)
+    with _progress(config.pipeline.updates, "updates", silent=options.silent) as advance:
+        done = run(config, progress=lambda _: advance())
+    return _finish_run(done, config, name, options)
+
+
+def study(words: list[str]) -> int:
+    """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
+    from simulator.command_line import StudyOptions, bad_input, read_experiment, with_lengths
+    from simulator.runfolder import provenance, write_json
+    from simulator.studies import quick, runner
+    from simulator.studies.cells import run_cell
+
+    about = "GRPO and SAO under one asynchronous pipeline. The same command resumes what was interrupted."
+    name, config, options = read_experiment(
+        words, {"quick": quick.QuickStudy}, StudyOptions(), command="study", about=about
+    )
+    out = options.out or Path("runs") / name
+    with bad_input("study: "):
+        config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
+        cells = quick.cells(config)
+        missing = runner.missing(cells, out)
+    if not options.silent:
+        print(f"{len(cells)} runs, {len(cells) - len(missing)} of them done already", file=sys.stderr)
+    if options.dry_run:
+        print("\n".join(cell.name for cell in missing))
+        return 0
+    with bad_input("study: "):
+        out.mkdir(parents=True, exist_ok=True)
+        # Written before the first run: what is claimed, and what counts as what.
+        write_json(out / "config.json", config.model_dump(mode="json"))
+        write_json(out / "study.json", quick.registration(cells))
+        made = {"command": " ".join(["policylag", "study", *words])} | provenance()
+        write_json(out / "meta.json", made)
+    try:
+        with _progress(len(missing), "runs", silent=options.silent) as advance:
+            ended = runner.run_cells(
+                missing, out, run=run_cell, jobs=options.jobs, on_end=lambda _: advance()
+            )
+    except KeyboardInterrupt:
+        kept = sum(cell.is_done(out) for cell in cells)
+        print(f"policylag: {kept} of {len(cells)} runs are kept; the same command resumes", file=sys.stderr)
+        raise
+    failures = [outcome for outcome in ended if outcome.error]
+    for outcome in failures:
+        print(f"policylag: {outcome.cell.name} failed\n{outcome.error}", file=sys.stderr)
+    if not any(cell.is_done(out) for cell in cells):
+        return 1
+    _finish_study(cells, out, options)
+    return 1 if failures else 0
+
+
+def report(words: list[str]) -> int:
+    """figures and verdicts from recorded runs, as one HTML page"""
+    from analysis.report import render, report_for_study
+    from simulator.command_line import bad_input, read_report
+
+    runs, page = read_report(words)
+    with bad_input("report: "):
+        page.write_text(render(report_for_study(*runs)), encoding="utf-8")
+    print(page)
+    return 0
+
+
+COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
+    "simulate": simulate,
+    "learn": learn,
+    "study": study,
+    "report": report,
+}
+
+
+def _overview() -> str:
+    lines = [f"  {name:9} {command.__doc__}" for name, command in COMMANDS.items()]
+    usage = "usage: policylag SUBCOMMAND [EXPERIMENT] [--field value ...] [--config FILE]"
+    return "\n".join([usage, "", *lines, "", "policylag SUBCOMMAND --help lists its fields."])
+
+
+def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, options: Options) -> int:
+    """Keep the run if a folder was named, and say what it came to."""
+    from analysis.collapse import Criteria
+    from analysis.outcomes import outcomes
+    from analysis.runs import from_log
+    from analysis.terminal import run_json, run_text
+    from simulator.runfolder import write_run
+    from simulator.studies.quick import CRITERIA
+
+    if options.out is not None:
+        write_run(options.out, run.log, config, arm=name)
+    recorded = from_log(run.log, arm=name, seed=run.config.seed, clock="simulated")
+    found = outcomes(recorded, Criteria(**CRITERIA)) | {"digest": run.log.digest()}
+    print(run_json(found) if options.json else run_text(found))
+    return 0
+
+
+def _finish_study(cells: Sequence[Cell], out: Path, options: Options) -> None:
+    """Judge the runs that are there; write the page and the trace."""
+    from rich.console import Console
+
+    from analysis.chrometrace import trace_json
+    from analysis.report import render, report_for_study
+    from analysis.runs import load_run
+    from analysis.terminal import print_study, study_json
+
+    judged = report_for_study(out)
+    page, trace = out / "report.html", out / "trace.json"
+    page.write_text(render(judged), encoding="utf-8")
+    shown = next(cell for cell in reversed(cells) if cell.is_done(out))
+    trace.write_text(trace_json(load_run(shown.folder(out))), encoding="utf-8")
+    if options.json:
+        print(study_json(judged))
+        return
+    print_study(judged, Console())
+    print(f"report {page}; trace for ui.perfetto.dev {trace}")
+
+
+@contextlib.contextmanager
+def _progress(total: int, unit: str, *, silent: bool) -> Iterator[Callable[[], None]]:
+    """A bar on stderr, where stderr is a terminal; a line now and then where it is not."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if silent or total == 0:
+        yield lambda: None
+        return
+    if not sys.stderr.isatty():
+        yield _printing(total, unit)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(unit, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _printing(total: int, unit: str) -> Callable[[], None]:
+    done, said_s = 0, time.monotonic()
+
+    def advance() -> None:
+        nonlocal done, said_s
+        done += 1
+        if time.monotonic() - said_s > 10:
+            said_s = time.monotonic()
+            print(f"{done} of {total} {unit}", file=sys.stderr, flush=True)
+
+    return advance
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""From words and files to a checked configuration, or to one clear line that names field and value.
+
+Annotations are evaluated eagerly here (no `__future__` import), because tyro makes the flags from them.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+from pydantic import BaseModel, ValidationError
+
+from simulator.config import PipelineConfig
+from simulator.world.lengths import Trace
+from simulator.world.trace_csv import read_lengths
+
+Config = TypeVar("Config", bound=BaseModel)
+Anything = TypeVar("Anything")
+_FLAT = tyro.conf.arg(name="")
+
+
+class BadInput(Exception):
+    """What the user gave cannot be used; the message is one line and names field and value."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where things come from and where they go."""
+
+    lengths_csv: Path | None = None
+    """Take lengths from this CSV (plain or .gz) in place of the length law."""
+    lengths_column: str = "tokens"
+    """Column of the CSV that holds lengths in tokens."""
+    out: Path | None = None
+    """Folder for the event log. It must be new or empty, but for a study, which resumes in it."""
+    quiet: bool = False
+    """No progress on stderr."""
+    json: bool = False
+    """One JSON object on stdout, and nothing else there."""
+
+    @property
+    def silent(self) -> bool:
+        return self.quiet or self.json
+
+
+@dataclass(frozen=True)
+class StudyOptions(Options):
+    """Where things come from, where they go, and how many at once."""
+
+    jobs: int = os.cpu_count() or 1
+    """Runs at once, each in a process of its own."""
+    dry_run: bool = False
+    """Say which runs are missing, and stop."""
+
+
+Given = TypeVar("Given", bound=Options)
+
+
+def read_experiment(
+    words: list[str],
+    experiments: Mapping[str, Callable[[], Config]],
+    options: Given,
+    *,
+    command: str,
+    about: str,
+) -> tuple[str, Config, Given]:
+    """`[EXPERIMENT] [--config FILE] [--field value ...]`: later ones change what earlier ones set.
+
+    Args:
+        words: after the subcommand.
+        experiments: by name; the first is the default.
+        options: defaults of what is not part of the configuration.
+        command: for messages, as in "simulate".
+        about: one sentence for `--help`.
+
+    Raises:
+        BadInput: an unknown experiment or field, an impossible value, an unreadable file.
+    """
+    name, rest = next(iter(experiments)), list(words)
+    if rest and not rest[0].startswith("-") and ":" not in rest[0]:
+        name = rest.pop(0)
+    if name not in experiments:
+        raise BadInput(f"{command}: no experiment {name!r}; there are {', '.join(experiments)}")
+    default = experiments[name]()
+    if "--config" in rest:
+        at = rest.index("--config")
+        if at + 1 == len(rest):
+            raise BadInput(f"{command}: --config needs a file")
+        default = _from_file(Path(rest[at + 1]), default)
+        del rest[at : at + 2]
+
+    def read(
+        config: Annotated[type(default), _FLAT] = default,  # type: ignore[valid-type]
+        given: Annotated[type(options), _FLAT] = options,  # type: ignore[valid-type]
+    ) -> tuple[Any, Any]:
+        return config, given
+
+    names = ", ".join(experiments)
+    read.__doc__ = f"{about}\n\nExperiments: {names}. --config FILE (.toml or .json) may set fields first."
+    config, given = run_tyro(read, rest, command=f"{command} {name}")
+    if isinstance(given, StudyOptions) and given.jobs < 1:
+        raise BadInput(f"{command}: jobs must be at least 1, got {given.jobs}")
+    return name, config, given
+
+
+def read_report(words: list[str]) -> tuple[list[Path], Path]:
+    """`RUN... [--out PAGE]`: the folders to report on, and where the page goes.
+
+    Raises:
+        BadInput: no folder, or a word that is neither.
+    """
+
+    def read(
+        runs: Annotated[list[Path], tyro.conf.Positional], out: Path | None = None
+    ) -> tuple[list[Path], Path | None]:
+        """Figures and verdicts from recorded runs, as one HTML page.
+
+        Args:
+            runs: run folders, or one study folder.
+            out: the page; by default report.html in the folder, or here if there are several.
+        """
+        return runs, out
+
+    runs, out = run_tyro(read, words, command="report")
+    if not runs:
+        raise BadInput("report: needs a run folder")
+    return runs, out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
+
+
+def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -> Anything:
+    """What `read` returns for these words; `--help` prints and exits as tyro does.
+
+    Raises:
+        BadInput: in place of tyro's box.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                read, args=words, prog=f"policylag {command}", config=(tyro.conf.CascadeSubcommandArgs,)
+            )
+    except ValidationError as wrong:
+        raise BadInput(f"{command.split()[0]}: {one_line(wrong)}") from None
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise BadInput(f"{command.split()[0]}: {_why(stop, said.getvalue())}") from None
+
+
+@contextlib.contextmanager
+def bad_input(prefix: str = "") -> Iterator[None]:
+    """Turn what pydantic, files and traces complain of into one line."""
+    try:
+        yield
+    except ValidationError as wrong:
+        raise BadInput(prefix + one_line(wrong)) from None
+    except (ValueError, OSError, EOFError, csv.Error) as wrong:
+        raise BadInput(prefix + " ".join(str(wrong).split())) from None
+
+
+def one_line(wrong: ValidationError, parent: str = "") -> str:
+    """Every error as `path.to.field: what is wrong, got value`."""
+    said = []
+    for error in wrong.errors(include_url=False):
+        path = ".".join([*([parent] if parent else []), *map(str, error["loc"])])
+        message = error["msg"].removeprefix("Value error, ")
+        # A rule over several fields names them and their values itself.
+        got = "" if error["type"] == "value_error" else f", got {error['input']!r}"
+        said.append(f"{path}: {message}{got}" if path else message)
+    return "; ".join(said)
+
+
+def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:
+    """The pipeline with lengths from the user's trace, if one was named; says which rows were refused.
+
+    Raises:
+        BadInput: the file, the column or all its rows cannot be used.
+    """
+    if options.lengths_csv is None:
+        return pipeline
+    path = options.lengths_csv.expanduser().resolve()
+    with bad_input("lengths_csv: "):
+        trace = read_lengths(path, options.lengths_column)
+    if not options.silent:
+        print(f"{path.name}: {trace.rows} lengths, {len(trace.refused)} rows refused", file=sys.stderr)
+        for row in trace.refused[:10]:
+            print(f"  line {row.line}: {row.value!r} is {row.reason}", file=sys.stderr)
+        if len(trace.refused) > 10:
+            print(f"  and {len(trace.refused) - 10} more", file=sys.stderr)
+    lengths = Trace(path=str(path), column=options.lengths_column, weights_column=trace.weights_column)
+    return pipeline.model_copy(update={"lengths": lengths})
+
+
+def must_be_free(folder: Path | None) -> None:
+    """Refuse, before any work, a folder that a run could not be written to.
+
+    Raises:
+        BadInput: it exists and holds something, or it is a file.
+    """
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"out: {folder} is not an empty folder: a run is never written over another")
+
+
+def _from_file(path: Path, default: Config) -> Config:
+    with bad_input(f"{path}: "):
+        text = path.read_text(encoding="utf-8")
+        given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        if not isinstance(given, dict):
+            raise ValueError(f"must hold fields by name, not a {type(given).__name__}")
+        return type(default).model_validate(_merged(default.model_dump(), given))
+
+
+def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """`given` over `base`, table by table; a table that names another kind replaces the old one whole."""
+    merged = dict(base)
+    for key, value in given.items():
+        old = base.get(key)
+        same = isinstance(old, dict) and isinstance(value, dict)
+        if same and value.get("kind", old.get("kind")) == old.get("kind"):
+            merged[key] = _merged(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _why(stop: SystemExit, box: str) -> str:
+    """The reason inside tyro's exit: pydantic's, if there is one, else the text of the box."""
+    cause: BaseException | None = stop
+    while cause is not None and not isinstance(cause, ValidationError):
+        cause = cause.__context__
+    text = re.sub(r"[╭╮╰╯│]", " ", box)
+    if isinstance(cause, ValidationError):
+        parent = re.search(r"Error parsing (?:--)?([a-z][\w.-]*):", text)
+        return one_line(cause, parent.group(1) if parent else "")
+    # The first line is the box's title; a rule ends the reason and begins advice.
+    reason = re.split(r"─{4,}", "\n".join(text.splitlines()[1:]))[0]
+    return " ".join(reason.split())

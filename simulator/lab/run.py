@@ -1,0 +1,22 @@
+"""One learning run, from its configuration to its event log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from simulator.lab.bridge import LearningWorkload
+from simulator.lab.config import LearnConfig
+from simulator.pipeline.pipeline import Run, run
+
+
+def learn(config: LearnConfig, *, progress: Callable[[int], None] | None = None) -> Run:
+    """Simulate the pipeline of `config` with a small model that samples and learns in it.
+
+    Args:
+        progress: called with the number of updates done, after each.
+    """
+    # Matrices this small lose time on a second thread, and one thread gives one order of summation.
+    torch.set_num_threads(1)
+    return run(config.pipeline, LearningWorkload(config), progress=progress)

@@ -1,0 +1,153 @@
+"""The first study: does what SAO's paper claims hold where lag comes from a pipeline? Four arms, one traffic.
+
+All arms take 128 rollouts an update and 16 updates a batch from the same engines. They differ in the
+baseline (a group of 8, which waits for its slowest member, or a critic, which costs trainer time) and in
+what the ratio is taken against and how it is bounded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from simulator.config import PipelineConfig
+from simulator.experiments import CRITIC_UPDATES, groups
+from simulator.lab.config import EstimatorName, LearnConfig
+from simulator.studies.cells import Cell
+from simulator.studies.hypothesis import Hypothesis
+
+PAPER: Final = "Hou et al. 2026, arXiv 2607.07508"
+TITLE: Final = "GRPO and SAO under one asynchronous pipeline"
+ARMS: Final[Mapping[str, EstimatorName]] = {
+    "grpo": "grpo",
+    "grpo-behaviour-clip": "grpo_behaviour_clip",
+    "grpo-dis": "grpo_dis",
+    "sao": "sao",
+}
+CRITERIA: Final[Mapping[str, object]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
+"""What counts as learned; the definitions of collapse and stall are those of `analysis.collapse`."""
+
+
+@final
+class QuickStudy(BaseModel):
+    """Everything that decides the study's numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    pipeline: PipelineConfig = groups()
+    """Of the three group arms; its seed is the first one. SAO's has groups of one and a critic."""
+    critic_update_s: Annotated[float, Field(ge=0)] = 0.6
+    """One critic update of SAO. By default as long as a policy update: a critic of the policy's size."""
+    learning_rate: Annotated[float, Field(gt=0)] = 4e-3
+    critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 10
+
+
+def cells(study: QuickStudy) -> list[Cell]:
+    """Seed by seed, so that an interrupted study has compared something."""
+    seeds = range(study.pipeline.seed, study.pipeline.seed + study.seeds)
+    return [Cell(arm=arm, config=_config(study, arm, seed)) for seed in seeds for arm in ARMS]
+
+
+def _config(study: QuickStudy, arm: str, seed: int) -> LearnConfig:
+    changes: dict[str, object] = {"seed": seed}
+    if ARMS[arm] == "sao":
+        changes |= {
+            "group_size": 1,
+            "length_correlation": 0.0,  # nothing is shared by a prompt's only rollout
+            "critic_updates": CRITIC_UPDATES,
+            "critic_update_s": study.critic_update_s,
+        }
+    # Validated anew: a change to the shared pipeline may be impossible for one arm.
+    pipeline = PipelineConfig.model_validate(study.pipeline.model_dump() | changes)
+    return LearnConfig(
+        pipeline=pipeline,
+        estimator=ARMS[arm],
+        learning_rate=study.learning_rate,
+        critic_learning_rate_ratio=study.critic_learning_rate_ratio,
+    )
+
+
+def registration(cells: Sequence[Cell]) -> dict[str, object]:
+    """What is fixed before the first run: claims, definitions, and which runs count. For `study.json`."""
+    return {
+        "title": TITLE,
+        "arms": list(ARMS),
+        "criteria": dict(CRITERIA),
+        "hypotheses": [dataclasses.asdict(hypothesis) for hypothesis in HYPOTHESES],
+        "runs": [f"cells/{cell.name}" for cell in cells],
+    }
+
+
+HYPOTHESES: Final = (
+    Hypothesis(
+        id="H1",
+        claim="GRPO with the double-sided mask ends more accurate than GRPO as published",
+        source=f"{PAPER}, main table: GRPO + DIS above GRPO",
+        metric="final_accuracy",
+        kind="paired_difference",
+        better_arm="grpo-dis",
+        worse_arm="grpo",
+    ),
+    Hypothesis(
+        id="H2",
+        claim="GRPO as published collapses more often than GRPO with the double-sided mask",
+        source=f"{PAPER}: GRPO collapses at about step 160, GRPO + DIS does not",
+        metric="collapsed",
+        kind="event_share",
+        better_arm="grpo-dis",
+        worse_arm="grpo",
+        direction="lower",
+    ),
+    Hypothesis(
+        id="H3",
+        claim="SAO ends more accurate than GRPO with the double-sided mask",
+        source=f"{PAPER}, main table: SAO above GRPO + DIS",
+        metric="final_accuracy",
+        kind="paired_difference",
+        better_arm="sao",
+        worse_arm="grpo-dis",
+    ),
+    Hypothesis(
+        id="H4",
+        claim="SAO reaches the target in fewer simulated hours than GRPO with the double-sided mask",
+        source=f"{PAPER}: no group has to wait; the comparison in hours is ours",
+        metric="hours_to_target",
+        kind="time_to_target",
+        better_arm="sao",
+        worse_arm="grpo-dis",
+        direction="lower",
+    ),
+    Hypothesis(
+        id="H5",
+        claim="SAO's rollouts are fresher: lower mean lag than GRPO with the double-sided mask",
+        source=f"{PAPER}: single rollouts are trainable the moment they complete",
+        metric="mean_lag",
+        kind="paired_difference",
+        better_arm="sao",
+        worse_arm="grpo-dis",
+        direction="lower",
+    ),
+    Hypothesis(
+        id="H6",
+        claim="SAO masks less than 0.6 % of its tokens",
+        source=f"{PAPER}: the masked share stays below about 0.006",
+        metric="masked_fraction",
+        kind="threshold",
+        better_arm="sao",
+        direction="lower",
+        threshold=0.006,
+    ),
+    Hypothesis(
+        id="H7",
+        claim="GRPO with the double-sided mask ends more accurate than with the one-sided clip",
+        source=f"{PAPER}: why the mask is double-sided; this control is ours",
+        metric="final_accuracy",
+        kind="paired_difference",
+        better_arm="grpo-dis",
+        worse_arm="grpo-behaviour-clip",
+    ),
+)

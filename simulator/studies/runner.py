@@ -1,0 +1,87 @@
+"""How do many cells run? In parallel, each once, whatever interrupts them.
+
+joblib's processes do the work: no scheduler of our own. A finished cell is a folder with a content
+address, so a second call runs what is missing and nothing else. A cell that fails is reported and does
+not stop the others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import joblib
+
+from simulator.studies.cells import Cell
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one cell ended."""
+
+    cell: Cell
+    error: str | None = None
+    """Traceback, if it failed."""
+
+
+def missing(cells: Sequence[Cell], study: Path) -> list[Cell]:
+    """Cells without a finished run, in the order given; leftovers of killed runs are removed."""
+    for leftover in (study / "cells").glob(".*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    return [cell for cell in cells if not cell.is_done(study)]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    study: Path,
+    *,
+    run: Callable[[Cell, Path], None],
+    jobs: int,
+    on_end: Callable[[Outcome], None],
+) -> list[Outcome]:
+    """Run every cell in its own process.
+
+    Args:
+        cells: what is to be run; see `missing`.
+        study: the study's folder.
+        run: runs one cell and writes its folder; importable by name, since it travels to a process.
+        jobs: processes at once.
+        on_end: called in this process as each cell ends, in whatever order they do.
+
+    Raises:
+        KeyboardInterrupt: handed on after the workers are stopped; finished cells stay.
+    """
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in parallel(joblib.delayed(_guarded)(run, cell, study, os.getpid()) for cell in cells):
+            outcomes.append(outcome)
+            on_end(outcome)
+    except KeyboardInterrupt:
+        _stop_workers()
+        raise
+    return outcomes
+
+
+def _guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent: int) -> Outcome:
+    if os.getpid() != parent:
+        # The terminal sends Ctrl-C to the whole process group; only the parent shall answer it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run(cell, study)
+    except Exception:
+        return Outcome(cell=cell, error=traceback.format_exc())
+    return Outcome(cell=cell)
+
+
+def _stop_workers() -> None:
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=False, kill_workers=True)
