@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 
 
 def score(updates: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The measured points of one run: version, hours (when the update ended) and value."""
+    """The finite points of one run: version, hours (when the update ended) and value."""
     if metric not in updates.columns:
         raise KeyError(f"updates carry no {metric!r}; they have {sorted(updates.columns)}")
-    measured = updates.loc[updates[metric].notna()]
+    measured = updates.loc[np.isfinite(updates[metric].to_numpy(dtype=float))]
     return pd.DataFrame(
         {
             "version": measured["version"].to_numpy(dtype=float),

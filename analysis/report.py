@@ -13,7 +13,7 @@ import pandas as pd
 from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
-from analysis.report_words import claims, definitions, headline, provenance, scope, seeds_by_arm
+from analysis.report_words import claims, definitions, headline, missing_runs, provenance, scope, seeds_by_arm
 from analysis.runs import load_runs, read_json
 from analysis.study import Study, summarise
 from analysis.verdict import Verdict, judge_all
@@ -47,8 +47,9 @@ def report_for_study(
 ) -> Report:
     """Read and judge recorded runs: a study folder, or any run folders.
 
-    A study's `study.json`, written before its first run, may carry `criteria` (fields of `Criteria`), `hypotheses` (fields of
-    `Hypothesis`), `title`, and `arms` in the order to show them. What is passed here wins over it.
+    A study's `study.json`, written before its first run, may carry `criteria` (fields of `Criteria`),
+    `hypotheses` (fields of `Hypothesis`), `title`, `arms` in the order to show them, and the `runs` that
+    count. What is passed here wins over it.
 
     Raises:
         FileNotFoundError: if there is no recorded run.
@@ -62,6 +63,7 @@ def report_for_study(
         hypotheses=claims if hypotheses is None else hypotheses,
         title=title or str(registered.get("title") or folders[0].resolve().name),
         made_by=provenance(read_json(folders[0] / "meta.json")),
+        registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
 
 
@@ -71,16 +73,18 @@ def judged(
     hypotheses: Sequence[Hypothesis],
     title: str,
     made_by: Mapping[str, str] | None = None,
+    registered_runs: int | None = None,
 ) -> Report:
     """Judge a study: its table, its claims, its one sentence."""
     table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED))
     verdicts = judge_all(hypotheses, study.outcomes)
+    said = headline(table, study.outcomes, verdicts)
     return Report(
         title=title,
         study=study,
         table=table,
         verdicts=verdicts,
-        headline=headline(table, study.outcomes, verdicts),
+        headline=f"{said} {missing_runs(len(study.outcomes), registered_runs)}".strip(),
         made_by=made_by or {},
     )
 
@@ -89,6 +93,7 @@ def render(report: Report) -> str:
     """The report as one self-contained HTML page."""
     study, rng = report.study, np.random.default_rng(BOOTSTRAP_SEED)
     made = [*report.made_by.items(), *seeds_by_arm(study.outcomes).items()]
+    learned = bool(report.table["measured"].any())
     parts = [
         html.title(report.title),
         html.paragraph(report.headline, "headline"),
@@ -110,6 +115,6 @@ def render(report: Report) -> str:
     parts += [
         html.section("Figures", html.pictures(study_pictures(study, rng))),
         html.section("How it was made", html.definitions(made)),
-        html.section("Definitions", html.definitions(definitions(study.criteria))),
+        html.section("Definitions", html.definitions(definitions(study.criteria, learned=learned))),
     ]
     return html.page(report.title, parts)

@@ -44,6 +44,14 @@ def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Ver
     return " ".join(said)
 
 
+def missing_runs(found: int, registered: int | None) -> str:
+    """How much of what was registered is not there; empty if nothing is missing."""
+    missing = (registered or found) - found
+    if missing <= 0:
+        return ""
+    return f"{missing} of {registered} registered runs {'is' if missing == 1 else 'are'} missing."
+
+
 def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
     """The arm with the highest final accuracy, and whether seeds tell it from the second."""
     first, second = ranked.index[0], ranked.index[1]
@@ -115,9 +123,9 @@ def seeds_by_arm(outcomes: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def definitions(c: Criteria) -> list[tuple[str, str]]:
+def definitions(c: Criteria, *, learned: bool) -> list[tuple[str, str]]:
     """What each word of the report means, with the numbers of this study's criteria."""
-    return [
+    timing = [
         (
             "lag",
             "Updates between the version that sampled a rollout's oldest token and the trainer's version when"
@@ -128,6 +136,11 @@ def definitions(c: Criteria) -> list[tuple[str, str]]:
             "Share of the time to the end of the last update in which a machine did no work;"
             " engines by slot.",
         ),
+    ]
+    if not learned:
+        return timing
+    return [
+        *timing,
         (
             "final accuracy",
             f"Mean {c.metric} over the last {c.final_share:.0%} of the updates; mean over seeds with a 95 %"

@@ -43,7 +43,7 @@ def test_a_token_newer_than_the_trainer_is_an_error_not_a_negative_lag():
     recorder.add_rollout(rollout_id=3, status="trained", consumed_version=1)
     recorder.add_segment(rollout_id=3, version=2, start_token=0, tokens=1)
     run = run_of(recorder)
-    with pytest.raises(ValueError, match="rollout 3 .* version 1 .* version 2"):
+    with pytest.raises(ValueError, match=r"rollout 3 .* version 1 .* version 2"):
         token_lags(run.rollouts, run.segments)
 
 

@@ -8,7 +8,7 @@ from tests.analysis.factories import learning_run, recorded, run_of, updates_tab
 
 
 def traffic() -> Recorder:
-    """4 trained rollouts of 10 tokens in 4 h, one dropped of 30, one queued of 5, one in flight with 2 of 50."""
+    """In 4 h: 4 trained of 10 tokens each, one dropped of 30, one queued of 5, one in flight at 2 of 50."""
     recorder = recorded([0.1, 0.2, 0.3, 0.4])
     for rollout, status, length, made in (
         (10, "dropped", 30, 30),

@@ -1,0 +1,72 @@
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from analysis.collapse import Criteria
+from analysis.outcomes import outcome_table
+from analysis.verdict_table import cells, to_rich, verdict_table
+from tests.analysis.factories import learning_run, recorded, run_of
+
+CRITERIA = Criteria(target=0.75, chance=0.1, collapse_window_updates=2)
+GOOD, FALL, SLOW = [0.3, 0.8, 0.9, 0.9], [0.5, 0.8, 0.2, 0.2], [0.2, 0.3, 0.4, 0.5]
+
+
+def table(*arms: str):
+    runs = []
+    for arm in arms:
+        curves = {"good": [GOOD, GOOD, GOOD], "mixed": [GOOD, FALL, SLOW]}.get(arm, [SLOW, SLOW, SLOW])
+        runs += [learning_run(curve, arm=arm, seed=seed) for seed, curve in enumerate(curves)]
+    return verdict_table(outcome_table(runs, CRITERIA), rng=np.random.default_rng(0))
+
+
+def shown(names: tuple[str, ...], width: int, encoding: str = "utf-8") -> str:
+    bytes_out = io.BytesIO()
+    stream = io.TextIOWrapper(bytes_out, encoding=encoding)
+    Console(file=stream, width=width).print(to_rich(table(*names), width=width, encoding=encoding))
+    stream.flush()
+    return bytes_out.getvalue().decode(encoding)
+
+
+def test_an_arm_is_a_row_of_means_counts_and_an_interval():
+    row = table("good", "mixed").loc["mixed"]
+    assert (row["n"], row["collapsed"], row["reached"]) == (3, 1, 2)
+    assert row["final_accuracy"] == pytest.approx((0.9 + 0.2 + 0.5) / 3)
+    assert (row["final_accuracy_low"], row["final_accuracy_high"]) == pytest.approx((0.2, 0.9))
+    # Reached at 2 h, 2 h and never: half of the seeds are there at 2 h.
+    assert row["median_hours_to_target"] == 2.0
+
+
+def test_how_it_reads():
+    words = cells(table("good", "mixed", "slow"))
+    assert words.loc["mixed", "collapsed"] == "1 of 3"
+    assert words.loc["slow", "hours to target"] == "not reached (0 of 3)"
+    assert words.loc["good", "final accuracy"] == "0.900 [0.900, 0.900]"
+    assert words.loc["good", "trainer idle"] == "25%"
+    assert words.loc["good", "masked tokens"] == "-"  # not measured is not 0
+    assert words.loc["good", "seeds"] == "3"
+
+
+def test_a_run_that_only_kept_time_shows_dashes_for_learning():
+    outcomes = outcome_table([run_of(recorded(None))], CRITERIA)
+    words = cells(verdict_table(outcomes, rng=np.random.default_rng(0)))
+    assert words.loc["arm", ["final accuracy", "collapsed", "hours to target"]].tolist() == ["-", "-", "-"]
+    assert words.loc["arm", "trainer idle"] == "25%"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_nothing_is_cut_off_in_a_terminal_of_any_width(width):
+    names = ("good", "mixed", "slow", "synchronous_reference", "e")
+    text = shown(names, width)
+    assert max(map(len, text.splitlines())) <= width
+    for name in names:
+        assert name in text
+    assert text.count("not reached (0 of 3)") == 3
+    assert "…" not in text
+
+
+def test_it_survives_a_terminal_that_speaks_ascii_only():
+    text = shown(("[red]naïve→[/red]",), 80, encoding="ascii")
+    assert r"[red]na\xefve\u2192[/red]" in text  # a name, not markup
+    assert text.isascii()
