@@ -103,5 +103,5 @@ def _difference(
     mask = batch.action_mask
     if log_probs.shape != mask.shape:
         raise ValueError(f"log_probs has shape {tuple(log_probs.shape)}, action_mask {tuple(mask.shape)}")
-    # Mask each side before subtracting: padding may hold NaN or infinities.
-    return log_probs.where(mask, 0.0) - reference.where(mask, 0.0)
+    # Padding may hold NaN or infinities: `where` lets neither value nor gradient of them through.
+    return (log_probs - reference).where(mask, 0.0)

@@ -71,6 +71,17 @@ def test_a12_the_band_is_open_in_ratio_and_in_log_space(dtype: torch.dtype):
     assert kept(by_math_log).tolist() == wanted
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("eps", [(0.2, 0.28), (0.3, 5.0), (0.8, 3.0), (0.1, 0.1), (3e-4, 4e-4)])
+def test_a12_an_edge_is_outside_however_its_log_rounds(eps: tuple[float, float], dtype: torch.dtype):
+    edges = torch.tensor([[1 - eps[0], 1 + eps[1]]], dtype=dtype)
+    kept = inside(*eps)
+    assert not kept(edges.log()).any()
+    assert not kept(torch.log1p(torch.tensor([[-eps[0], eps[1]]], dtype=dtype))).any()
+    within = torch.tensor([[1 - 0.99 * eps[0], 1 + 0.99 * eps[1]]], dtype=dtype)
+    assert kept(within.log()).all()
+
+
 def test_a12_in_band_the_gradient_is_ratio_times_advantage():
     _, gradient = loss_and_gradient(double_sided_mask(0.3, 5.0), [0.70, 0.71, 1.0, 5.9, 6.0, 6.1], [1.0] * 6)
     close(gradient, [0.0, -0.71, -1.0, -5.9, 0.0, 0.0])

@@ -145,3 +145,22 @@ def test_the_same_call_gives_the_same_bits(estimator: Estimator):
     first, second = (loss_and_gradient(estimator, log_probs, batch) for _ in range(2))
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], second[1])
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_a_surrogate_is_zero_off_the_action_tokens_whatever_the_trust_region_does():
+    def careless(log_ratio, advantages, log_probs):
+        return (log_ratio + log_probs).exp() * advantages + 1.0
+
+    batch = poisoned(random_batch(9))
+    log_probs = torch.full_like(batch.behaviour_log_probs, -1.0).where(batch.action_mask, math.nan)
+    log_probs.requires_grad_()
+    advantages = torch.ones_like(batch.behaviour_log_probs).where(batch.action_mask, math.nan)
+    custom = dataclasses.replace(COMPOSITIONS["grpo dis"].estimator, trust=careless)
+    surrogate = custom.surrogate(log_probs, batch, advantages)
+    assert (surrogate[~batch.action_mask] == 0).all()
+    # Beyond the loss: anomaly detection would stop at a NaN in any intermediate gradient.
+    with torch.autograd.detect_anomaly(check_nan=True):
+        surrogate.sum().backward()
+    assert log_probs.grad is not None
+    assert (log_probs.grad[~batch.action_mask] == 0).all()
