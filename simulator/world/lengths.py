@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.special import ndtri
+from tyro.conf import subcommand
 
 from simulator.world.deepseek_r1 import KNOT_PROBABILITIES, KNOT_TOKENS
 
@@ -186,7 +187,14 @@ class Empirical:
         return np.asarray(np.minimum(values[places], self.max_tokens or LONGEST_TOKENS))
 
 
-Law: TypeAlias = Fixed | Exponential | LogNormal | Pareto | DeepSeekR1 | Trace
+Law: TypeAlias = (
+    Fixed
+    | Exponential
+    | Annotated[LogNormal, subcommand("lognormal")]  # on the command line by its kind, not as log-normal
+    | Pareto
+    | Annotated[DeepSeekR1, subcommand("deepseek-r1")]
+    | Trace
+)
 
 
 def clipped_share(law: LengthLaw, max_tokens: int) -> float:
