@@ -32,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"policylag: no subcommand {words[0]!r}; there are {known}", file=sys.stderr)
         return 2
-    from simulator.command_line import BadInput
+    from simulator.command_line import BadInputError
 
     try:
         return COMMANDS[words[0]](words[1:])
-    except BadInput as bad:
+    except BadInputError as bad:
         print(f"policylag {bad}", file=sys.stderr)
         return 2
     except BrokenPipeError:

@@ -31,6 +31,8 @@ class Evidence:
     """Two-sided, of no difference; NaN where it is undefined."""
     test: str
     n: str
+    seeds: int
+    """Pairs of seeds, or seeds of the smaller arm: what there is least of."""
     note: str = ""
 
 
@@ -48,6 +50,7 @@ def _paired_difference(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Eviden
         p_value=p_value,
         test="paired t",
         n=f"{len(pairs)} pairs of seeds",
+        seeds=len(pairs),
         note=note,
     )
 
@@ -70,6 +73,7 @@ def _event_share(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
         p_value=p_value,
         test="Fisher exact",
         n=n,
+        seeds=min(n_a, n_b),
     )
 
 
@@ -98,6 +102,7 @@ def _time_to_target(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
         p_value=p_value,
         test="log-rank",
         n=f"reached by {counts}",
+        seeds=len(pairs),
         note=f"hours saved up to {horizon:.3g} h, when the first run ended" + (f"; {note}" if note else ""),
     )
 
@@ -114,6 +119,7 @@ def _threshold(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
         p_value=p_value,
         test="one-sample t",
         n=f"{len(known)} seeds",
+        seeds=len(known),
         note=f"margin to {hypothesis.threshold:g}{missing}",
     )
 
@@ -149,6 +155,7 @@ def _nothing(hypothesis: Hypothesis, test: str, n: str) -> Evidence:
         p_value=p_value,
         test=test,
         n=n,
+        seeds=0,
         note="an arm has no run",
     )
 

@@ -19,13 +19,22 @@ LAG_BINS = 60
 """Most bins of a lag histogram; wider lags share a bin."""
 
 
-def mean_curves(table: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look], x: str, y: str) -> None:
+def mean_curves(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    look: Mapping[str, Look],
+    x: str,
+    y: str,
+    levels: Mapping[str, float] | None = None,
+) -> None:
     """Mean over seeds with its interval, one line an arm.
 
     Args:
         table: from `curves.curve_table`.
         x: what the horizontal axis counts, with unit.
         y: what the vertical axis shows, with unit.
+        levels: named heights to compare with, such as chance.
     """
     for arm, own in table.groupby("arm", sort=False):
         style = look[str(arm)]
@@ -43,6 +52,17 @@ def mean_curves(table: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look], x:
         )
         low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
         axes.fill_between(place, low, high, color=style.colour, alpha=0.15, linewidth=0)
+    for name, height in (levels or {}).items():
+        axes.axhline(height, color="#888888", linewidth=1, linestyle=(0, (2, 3)), zorder=0)
+        axes.annotate(
+            name,
+            (1, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
+            textcoords="offset points",
+            ha="right",
+            fontsize="small",
+        )
     axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True)
     _legend(axes)
@@ -92,16 +112,16 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
         cause = str(own["cause"].to_numpy()[own["idle"].to_numpy().argmax()]).replace("_", " ")
         inside = share > 0.55
         axes.text(
-            share,
+            share - 0.01 if inside else share + 0.01,
             place,
-            f" {share:.0%}, mostly {cause} " if len(own) > 1 else f" {share:.0%}, {cause} ",
+            f"{share:.0%}, mostly {cause}" if len(own) > 1 else f"{share:.0%}, {cause}",
             va="center",
             ha="right" if inside else "left",
             color="black" if inside else None,
         )
     axes.set_yticks(range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xlabel="idle share of the time to the last update")
+    axes.set(xlim=(0, 1), xlabel="idle share")
 
 
 def collapse_curves(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -> None:

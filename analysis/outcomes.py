@@ -75,7 +75,11 @@ def idle_shares(run: Run) -> pd.DataFrame:
     sizes = machine_kind(per_kind).value_counts()
     table = causes.groupby(["kind", "cause"])["idle"].sum().reset_index()
     table["idle"] /= table["kind"].map(sizes)
-    return table
+    # A machine that never paused is a finding, not a gap in the table.
+    tireless = [kind for kind in sizes.index if kind not in set(table["kind"])]
+    if not tireless:
+        return table
+    return pd.concat([table, pd.DataFrame({"kind": tireless, "cause": "never idle", "idle": 0.0})])
 
 
 def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:

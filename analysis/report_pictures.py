@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -23,40 +24,47 @@ FRACTIONS = {
 
 def study_pictures(study: Study, rng: np.random.Generator) -> list[Picture]:
     """Every figure that the study has data for, in the order of a reader's questions."""
-    arms = [str(arm) for arm in dict.fromkeys(study.outcomes["arm"])]
-    look = looks(arms)
-    metric = study.criteria.metric
     shown = [
-        _curve(study.updates, metric, "version", "update", f"{metric.capitalize()} by update", look, rng),
-        _curve(study.updates, metric, "hours", _hours(study), f"{metric.capitalize()} by time", look, rng),
-        _collapse(study, look),
-        _lags(study, look),
+        _score(study, "version", "update", "by update", rng),
+        _score(study, "hours", _hours(study), "by time", rng),
+        _collapse(study),
+        _lags(study),
         _idle(study),
         *(
-            _curve(study.updates, name, "version", "update", title, look, rng, caption)
+            _curve(study, name, "version", "update", title, rng, caption=caption)
             for name, (title, caption) in FRACTIONS.items()
         ),
     ]
     return [picture for picture in shown if picture is not None]
 
 
+def _score(
+    study: Study, x: Literal["version", "hours"], x_label: str, by: str, rng: np.random.Generator
+) -> Picture | None:
+    criteria = study.criteria
+    title = f"{criteria.metric.capitalize()} {by}"
+    levels = {"chance": criteria.chance, "target": criteria.target}
+    return _curve(study, criteria.metric, x, x_label, title, rng, levels=levels)
+
+
 def _curve(
-    updates: pd.DataFrame,
+    study: Study,
     metric: str,
     x: Literal["version", "hours"],
     x_label: str,
     title: str,
-    look: dict[str, Look],
     rng: np.random.Generator,
+    *,
     caption: str = "",
+    levels: Mapping[str, float] | None = None,
 ) -> Picture | None:
-    if metric not in updates.columns or updates[metric].isna().all():
+    if metric not in study.updates.columns or study.updates[metric].isna().all():
         return None
-    table = curve_table(updates, metric, x=x, rng=rng)
-    label = metric.replace("_", " ")
+    table = curve_table(study.updates, metric, x=x, rng=rng)
 
     def draw(axes: Axes) -> None:
-        figures.mean_curves(table, axes, look=look, x=x_label, y=label)
+        label = metric.replace("_", " ")
+        figures.mean_curves(table, axes, look=_looks(study), x=x_label, y=label, levels=levels)
 
     ends = table.groupby("arm", sort=False).last()
     said = "; ".join(
@@ -71,12 +79,17 @@ def _curve(
     )
 
 
+def _looks(study: Study) -> dict[str, Look]:
+    """The same look for an arm in every figure."""
+    return looks([str(arm) for arm in dict.fromkeys(study.outcomes["arm"])])
+
+
 def _hours(study: Study) -> str:
     clocks = set(study.outcomes["clock"])
     return f"{clocks.pop()} hours" if len(clocks) == 1 else "hours (simulated and wall-clock runs mixed)"
 
 
-def _collapse(study: Study, look: dict[str, Look]) -> Picture | None:
+def _collapse(study: Study) -> Picture | None:
     measured = study.outcomes.loc[study.outcomes["fate"] != "not measured"]
     if not measured["collapsed"].any():
         return None
@@ -84,7 +97,7 @@ def _collapse(study: Study, look: dict[str, Look]) -> Picture | None:
     said = "; ".join(f"{arm}: {row['sum']} of {row['size']} collapsed" for arm, row in counts.iterrows())
 
     def draw(axes: Axes) -> None:
-        figures.collapse_curves(measured, axes, look=look)
+        figures.collapse_curves(measured, axes, look=_looks(study))
 
     return Picture(
         title="Seeds still standing",
@@ -94,7 +107,7 @@ def _collapse(study: Study, look: dict[str, Look]) -> Picture | None:
     )
 
 
-def _lags(study: Study, look: dict[str, Look]) -> Picture | None:
+def _lags(study: Study) -> Picture | None:
     if study.lags.empty:
         return None
     by_arm = study.outcomes.groupby("arm", sort=False)
@@ -104,7 +117,7 @@ def _lags(study: Study, look: dict[str, Look]) -> Picture | None:
     )
 
     def draw(axes: Axes) -> None:
-        figures.lag_histogram(study.lags, axes, look=look)
+        figures.lag_histogram(study.lags, axes, look=_looks(study))
 
     return Picture(
         title="How old was the data?",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import pandas as pd
 
@@ -21,6 +21,8 @@ from analysis.statistics import Interval
 from simulator.studies.hypothesis import Hypothesis
 
 Judgement = Literal["supported", "contradicted", "not separable"]
+MINIMUM_SEEDS: Final = 3
+"""Below it nothing is decided: with two seeds an interval rests on one difference and on being normal."""
 
 
 @final
@@ -71,7 +73,7 @@ def judge_all(hypotheses: Sequence[Hypothesis], outcomes: pd.DataFrame) -> list[
 def decide(found: Evidence, beyond: float) -> Judgement:
     """The one rule. A test that is not the interval's own must agree before a difference is asserted."""
     interval = found.interval
-    if math.isnan(found.p_value):
+    if math.isnan(found.p_value) or found.seeds < MINIMUM_SEEDS:
         return "not separable"
     certain = found.p_value <= 1 - interval.confidence
     if interval.low > beyond and certain:

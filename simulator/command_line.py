@@ -28,7 +28,7 @@ Anything = TypeVar("Anything")
 _FLAT = tyro.conf.arg(name="")
 
 
-class BadInput(Exception):
+class BadInputError(Exception):
     """What the user gave cannot be used; the message is one line and names field and value."""
 
 
@@ -83,18 +83,18 @@ def read_experiment(
         about: one sentence for `--help`.
 
     Raises:
-        BadInput: an unknown experiment or field, an impossible value, an unreadable file.
+        BadInputError: an unknown experiment or field, an impossible value, an unreadable file.
     """
     name, rest = next(iter(experiments)), list(words)
     if rest and not rest[0].startswith("-") and ":" not in rest[0]:
         name = rest.pop(0)
     if name not in experiments:
-        raise BadInput(f"{command}: no experiment {name!r}; there are {', '.join(experiments)}")
+        raise BadInputError(f"{command}: no experiment {name!r}; there are {', '.join(experiments)}")
     default = experiments[name]()
     if "--config" in rest:
         at = rest.index("--config")
         if at + 1 == len(rest):
-            raise BadInput(f"{command}: --config needs a file")
+            raise BadInputError(f"{command}: --config needs a file")
         default = _from_file(Path(rest[at + 1]), default)
         del rest[at : at + 2]
 
@@ -108,7 +108,7 @@ def read_experiment(
     read.__doc__ = f"{about}\n\nExperiments: {names}. --config FILE (.toml or .json) may set fields first."
     config, given = run_tyro(read, rest, command=f"{command} {name}")
     if isinstance(given, StudyOptions) and given.jobs < 1:
-        raise BadInput(f"{command}: jobs must be at least 1, got {given.jobs}")
+        raise BadInputError(f"{command}: jobs must be at least 1, got {given.jobs}")
     return name, config, given
 
 
@@ -116,7 +116,7 @@ def read_report(words: list[str]) -> tuple[list[Path], Path]:
     """`RUN... [--out PAGE]`: the folders to report on, and where the page goes.
 
     Raises:
-        BadInput: no folder, or a word that is neither.
+        BadInputError: no folder, or a word that is neither.
     """
 
     def read(
@@ -132,7 +132,7 @@ def read_report(words: list[str]) -> tuple[list[Path], Path]:
 
     runs, out = run_tyro(read, words, command="report")
     if not runs:
-        raise BadInput("report: needs a run folder")
+        raise BadInputError("report: needs a run folder")
     return runs, out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
 
 
@@ -140,7 +140,7 @@ def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -
     """What `read` returns for these words; `--help` prints and exits as tyro does.
 
     Raises:
-        BadInput: in place of tyro's box.
+        BadInputError: in place of tyro's box.
     """
     said = io.StringIO()
     try:
@@ -149,11 +149,11 @@ def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -
                 read, args=words, prog=f"policylag {command}", config=(tyro.conf.CascadeSubcommandArgs,)
             )
     except ValidationError as wrong:
-        raise BadInput(f"{command.split()[0]}: {one_line(wrong)}") from None
+        raise BadInputError(f"{command.split()[0]}: {one_line(wrong)}") from None
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise BadInput(f"{command.split()[0]}: {_why(stop, said.getvalue())}") from None
+        raise BadInputError(f"{command.split()[0]}: {_why(stop, said.getvalue())}") from None
 
 
 @contextlib.contextmanager
@@ -162,9 +162,9 @@ def bad_input(prefix: str = "") -> Iterator[None]:
     try:
         yield
     except ValidationError as wrong:
-        raise BadInput(prefix + one_line(wrong)) from None
+        raise BadInputError(prefix + one_line(wrong)) from None
     except (ValueError, OSError, EOFError, csv.Error) as wrong:
-        raise BadInput(prefix + " ".join(str(wrong).split())) from None
+        raise BadInputError(prefix + " ".join(str(wrong).split())) from None
 
 
 def one_line(wrong: ValidationError, parent: str = "") -> str:
@@ -183,7 +183,7 @@ def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:
     """The pipeline with lengths from the user's trace, if one was named; says which rows were refused.
 
     Raises:
-        BadInput: the file, the column or all its rows cannot be used.
+        BadInputError: the file, the column or all its rows cannot be used.
     """
     if options.lengths_csv is None:
         return pipeline
@@ -204,10 +204,10 @@ def must_be_free(folder: Path | None) -> None:
     """Refuse, before any work, a folder that a run could not be written to.
 
     Raises:
-        BadInput: it exists and holds something, or it is a file.
+        BadInputError: it exists and holds something, or it is a file.
     """
     if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"out: {folder} is not an empty folder: a run is never written over another")
+        raise BadInputError(f"out: {folder} is not an empty folder: a run is never written over another")
 
 
 def _from_file(path: Path, default: Config) -> Config:
@@ -224,11 +224,10 @@ def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in given.items():
         old = base.get(key)
-        same = isinstance(old, dict) and isinstance(value, dict)
-        if same and value.get("kind", old.get("kind")) == old.get("kind"):
-            merged[key] = _merged(old, value)
-        else:
-            merged[key] = value
+        merged[key] = value
+        if isinstance(old, dict) and isinstance(value, dict):
+            kind = old.get("kind")
+            merged[key] = _merged(old, value) if value.get("kind", kind) == kind else value
     return merged
 
 

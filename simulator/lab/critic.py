@@ -38,7 +38,7 @@ class CriticLearner:
         self._policy_learning_rate = policy_learning_rate
         freeze(network, recipe.frozen)
         trained = [p for p in network.parameters() if p.requires_grad]
-        self._optimizer = torch.optim.Adam(trained, lr=policy_learning_rate, fused=True)
+        self.optimizer = torch.optim.Adam(trained, lr=policy_learning_rate, fused=True)
         self._fits = 0
 
     def fit(self, questions: Questions, batch: Batch) -> Valued:
@@ -56,16 +56,16 @@ class CriticLearner:
 
         def update() -> None:
             loss = value_loss(predict(), targets, batch.action_mask, total)
-            self._optimizer.zero_grad()
+            self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
             losses.append(loss.item())
             norms.append(torch.nn.utils.get_total_norm(gradients).item())
             if math.isfinite(norms[-1]):
-                self._optimizer.step()
+                self.optimizer.step()
 
         rate = self._policy_learning_rate * self.recipe.learning_rate_factor(self._fits)
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         values = fit(self.recipe, predict, update)
         self._fits += 1

@@ -8,7 +8,7 @@ same uniforms (common random numbers), and a resumed run needs no stream state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,23 @@ class KeyedDraws:
     """
 
     def __init__(
-        self, seed: int, purpose: int, draw: Callable[[np.random.Generator, int], NDArray[np.generic]]
+        self, seed: int, purpose: int, draw: Callable[[np.random.Generator, int], NDArray[Any]]
     ) -> None:
         self._seed = seed
         self._purpose = purpose
         self._draw = draw
-        self._blocks: dict[int, NDArray[np.generic]] = {}
+        self._blocks: dict[int, NDArray[Any]] = {}
 
-    def _block(self, index: int) -> NDArray[np.generic]:
+    def _block(self, index: int) -> NDArray[Any]:
         if index not in self._blocks:
             stream = np.random.SeedSequence(self._seed, spawn_key=(self._purpose, index))
             self._blocks[index] = self._draw(np.random.default_rng(stream), BLOCK)
         return self._blocks[index]
 
-    def rows(self, ids: NDArray[np.int64]) -> NDArray[np.generic]:
+    def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The rows of `ids`, in their order."""
         blocks, offsets = np.divmod(ids, BLOCK)
         first = int(blocks[0])
         if (blocks == first).all():
-            return self._block(first)[offsets]
+            return np.asarray(self._block(first)[offsets])
         return np.stack([self._block(int(b))[o] for b, o in zip(blocks, offsets, strict=True)])

@@ -46,10 +46,10 @@ class Learner:
         self.policy = TokenPolicy(modulus=modulus, hidden=hidden, generator=generator)
         self._optimizer = torch.optim.Adam(self.policy.parameters(), lr=learning_rate, fused=True)
         self._everything = every_question(modulus)
-        self._critic: CriticLearner | None = None
+        self.critic: CriticLearner | None = None
         if estimator.critic is not None:
             network = TokenCritic(self.policy, generator=generator)
-            self._critic = CriticLearner(network, estimator.critic, policy_learning_rate=learning_rate)
+            self.critic = CriticLearner(network, estimator.critic, policy_learning_rate=learning_rate)
         self._updates = 0
 
     def log_probs(self, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
@@ -69,10 +69,10 @@ class Learner:
         batch = dataclasses.replace(batch, old_log_probs=old_log_probs)
         metrics: dict[str, float] = {"reward": batch.returns.mean().item()}
         policy_trains = True
-        if self._critic is not None:
-            batch, seen = self._critic.fit(questions, batch)
+        if self.critic is not None:
+            batch, seen = self.critic.fit(questions, batch)
             metrics |= seen
-            policy_trains = self._critic.recipe.policy_trains(self._updates)
+            policy_trains = self.critic.recipe.policy_trains(self._updates)
         log_probs = self.log_probs(questions, batch)
         log_probs.retain_grad()
         advantages = self.estimator.advantage(batch)
@@ -82,7 +82,7 @@ class Learner:
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.get_total_norm([w.grad for w in self.policy.parameters() if w.grad is not None])
         # A non-finite step would end the run without a word; refused, it is a count in the log.
-        refused = not (math.isfinite(norm) and math.isfinite(loss))
+        refused = not (math.isfinite(norm) and math.isfinite(loss.detach()))
         if policy_trains and not refused:
             self._optimizer.step()
         self._updates += 1

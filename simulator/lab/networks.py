@@ -90,7 +90,8 @@ class TokenCritic(nn.Module):
             + self.answer[answers]
             + self.answered_bias
         )
-        before = (answered.cumsum(1) - answered) / length
+        # Shifted, not subtracted: subtraction would leave the present answer's rounding error behind.
+        before = nn.functional.pad(answered[:, :-1].cumsum(1), (0, 0, 1, 0)) / length
         clock = torch.arange(length, dtype=before.dtype) / length
         state = torch.cat([asked, before, clock.expand(answers.shape)[..., None]], dim=-1)
         return torch.relu(state @ self.mix + self.mix_bias) @ self.head + self.head_bias

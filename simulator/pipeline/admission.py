@@ -92,8 +92,16 @@ class Door:
             )
         self.ledger.start(tokens)
         rollout = Rollout(
-            *(rollout_id, group_id, group_id, member, engine, tokens),
-            *(self.weights, self.weights.latest, self.env.now, self.seconds_per_token),
+            rollout_id=rollout_id,
+            prompt_id=group_id,
+            group_id=group_id,
+            member=member,
+            engine=engine,
+            action_tokens=tokens,
+            weights=self.weights,
+            publishes_before=self.weights.latest,
+            started_s=self.env.now,
+            seconds_per_token=self.seconds_per_token,
         )
         self.in_flight[rollout_id] = rollout
         return rollout

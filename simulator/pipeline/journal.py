@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final, final
 
 import numpy as np
@@ -77,19 +78,18 @@ class Journal:
         """Rows of `rollouts`, and the segments of those that finished."""
         rollouts = self._rollouts
         finished = np.array([rollout.finished_s is not None for rollout in rollouts], dtype=bool)
-        columns = {name: [getattr(rollout, name) for rollout in rollouts] for name in _READ}
-        rows = np.flatnonzero(finished)
-        before, after = (
-            np.array([getattr(rollout, name) for rollout in rollouts], dtype=np.int64)[rows]
-            for name in ("publishes_before", "publishes_after")
+        rows_read = list(map(attrgetter(*_READ), rollouts))
+        columns = dict(
+            zip(_READ, zip(*rows_read, strict=True) if rows_read else [()] * len(_READ), strict=True)
         )
+        rows = np.flatnonzero(finished)
         cuts = cut_many_at_publishes(
             self.weights,
-            np.array(columns["started_s"])[rows],
+            np.array(columns["started_s"], dtype=np.float64)[rows],
             np.array(columns["action_tokens"], dtype=np.int64)[rows],
             self.seconds_per_token,
-            before,
-            after,
+            np.array(columns.pop("publishes_before"), dtype=np.int64)[rows],
+            np.array(columns.pop("publishes_after"), dtype=np.int64)[rows],
         )
         first = _where(finished, cuts.version[np.searchsorted(cuts.rollout, np.arange(len(rows)))])
         last = _where(
@@ -116,6 +116,7 @@ class Journal:
 _READ: Final = (
     *("rollout_id", "prompt_id", "group_id", "member", "engine", "started_s", "finished_s", "enqueued_s"),
     *("consumed_s", "consumed_version", "action_tokens", "reward", "status", "reason"),
+    *("publishes_before", "publishes_after"),
 )
 
 

@@ -73,7 +73,8 @@ class Weights:
         Not always that one: another may follow at the same time, but for a rounding error.
         """
         tie_s = started_s + TIE_STEPS * seconds_per_token
-        while index < self.latest and self.published_s[index + 1] <= tie_s:
+        published_s = self.published_s
+        while index + 1 < len(published_s) and published_s[index + 1] <= tie_s:
             index += 1
         return index
 

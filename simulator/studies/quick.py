@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, final
+from typing import Annotated, Any, Final, final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,7 +27,7 @@ ARMS: Final[Mapping[str, EstimatorName]] = {
     "grpo-dis": "grpo_dis",
     "sao": "sao",
 }
-CRITERIA: Final[Mapping[str, object]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
+CRITERIA: Final[Mapping[str, Any]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
 """What counts as learned; the definitions of collapse and stall are those of `analysis.collapse`."""
 
 
