@@ -24,8 +24,9 @@ def test_a_curve_is_drawn_where_the_table_says_and_its_legend_says_n(axes):
     table = pd.DataFrame(
         {"arm": "sao", "x": [1.0, 2], "mean": [0.2, 0.4], "low": 0.1, "high": 0.5, "n": [5, 3]}
     )
-    figures.mean_curves(table, axes, look=looks(["sao"]), x="update", y="accuracy")
-    (line,) = axes.lines
+    figures.mean_curves(table, axes, look=looks(["sao"]), x="update", y="accuracy", levels={"chance": 0.1})
+    line, chance = axes.lines
+    assert list(chance.get_ydata()) == [0.1, 0.1]
     assert line.get_xydata().tolist() == [[1.0, 0.2], [2.0, 0.4]]
     assert legend(axes) == ["sao (n = 3-5)"]
 

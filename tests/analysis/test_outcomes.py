@@ -67,6 +67,14 @@ def test_idle_causes_add_up_to_the_idle_share_of_each_kind_of_machine():
     assert by_kind["trainer"] == pytest.approx(row["trainer_idle"])
 
 
+def test_a_machine_that_never_paused_is_shown_as_such():
+    recorder = recorded([0.1])
+    recorder.intervals[:] = [row for row in recorder.intervals if row[0] == "trainer"]
+    recorder.add_interval(resource="engine-0/slot-0", state="busy", cause="decode", start_s=0.0, end_s=3600.0)
+    table = idle_shares(run_of(recorder)).set_index("kind")
+    assert (table.loc["engines", "idle"], table.loc["engines", "cause"]) == (0.0, "never idle")
+
+
 def test_a_study_adds_lags_up_averages_idle_over_all_seeds_and_keeps_the_order_of_arms():
     runs = [learning_run([0.1, 0.2, 0.3], arm=arm, seed=seed, lag=1) for arm in "ab" for seed in (0, 1)]
     study = summarise(runs, CRITERIA, arms=["b"])
