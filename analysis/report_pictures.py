@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import figures
