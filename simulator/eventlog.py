@@ -10,7 +10,6 @@ written, read back and fingerprinted.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,10 +20,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from simulator.fingerprint import fingerprint
 
 _ID, _COUNT, _TIME, _TEXT = pa.int64(), pa.int64(), pa.float64(), pa.string()
 
@@ -161,13 +160,7 @@ class EventLog:
 
         It depends on content alone: not on the chunks of a table, the process or its hash seed.
         """
-        sha = hashlib.sha256()
-        for name, table in self.tables().items():
-            for column in table.column_names:
-                sha.update(f"{name}.{column}:{table.schema.field(column).type}:{table.num_rows};".encode())
-                for block in _canonical(table.column(column)):
-                    sha.update(block)
-        return sha.hexdigest()
+        return fingerprint(self.tables())
 
 
 @final
@@ -257,16 +250,3 @@ def _check_columns(table: str, found: pa.Schema, wanted: pa.Schema) -> None:
             raise ValueError(
                 f"{table}.{column.name} is {found.field(column.name).type}, the schema says {column.type}"
             )
-
-
-def _canonical(column: pa.ChunkedArray) -> list[bytes]:
-    """The bytes of a column that mean something: which rows are null, and the values of the others."""
-    missing = pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes()
-    present = column.drop_null()
-    if pa.types.is_string(column.type):
-        values = present.to_pylist()
-        return [missing, json.dumps(values).encode()]
-    numbers = present.to_numpy()
-    if pa.types.is_floating(column.type):
-        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # one NaN, one zero
-    return [missing, np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<")).tobytes()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -57,14 +58,15 @@ def run(
         until_s: stop earlier, just before anything happens at this time.
 
     Errors:
+        ValueError: `until_s` is no time after 0.
         LedgerError: a rollout or a token was lost.
         RuntimeError: nothing can happen any more and updates are missing.
         Whatever the workload raises.
     """
-    pipeline = Pipeline(
-        simpy.Environment(), config, workload or DrawnWorkload(drawn_lengths(config)), progress
-    )
-    return pipeline.run(until_s)
+    if until_s is not None and not 0 < until_s < math.inf:
+        raise ValueError(f"until_s must be finite and greater than 0, got {until_s}")
+    workload = workload or DrawnWorkload(drawn_lengths(config))
+    return Pipeline(simpy.Environment(), config, workload, progress).run(until_s)
 
 
 @final

@@ -1,5 +1,7 @@
 """Timelines small enough to draw on paper."""
 
+import math
+
 import pytest
 
 from simulator.config import BoundedLag, DropByAge, OneStepOff, Sync, Unbounded
@@ -172,6 +174,19 @@ def test_until_is_exclusive():
     assert result.ledger.rollouts["training"] == 1
     assert column(simulate(staleness=Sync(), until_s=5.001), "updates", "version") == [1]
     assert column(simulate(staleness=Sync(), until_s=100.0), "updates", "version") == [1, 2, 3, 4]
+
+
+def test_a_run_may_end_before_anything_finished():
+    result = simulate(until_s=1.0)
+    assert column(result, "rollouts", "status") == ["in_flight"]
+    assert column(result, "rollouts", "oldest_version") == [None]
+    assert result.log.segments.num_rows == result.log.updates.num_rows == 0
+
+
+@pytest.mark.parametrize("until_s", [0.0, -1.0, math.nan, math.inf])
+def test_a_run_ends_at_a_time(until_s):
+    with pytest.raises(ValueError, match="until_s must be finite and greater than 0"):
+        simulate(until_s=until_s)
 
 
 def test_an_update_that_was_never_pushed_has_no_publish_time():
