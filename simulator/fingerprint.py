@@ -1,4 +1,4 @@
-"""Are two logs the same? A digest of what their tables say, not of how they are stored. No SimPy, no torch."""
+"""Are two logs the same? A digest of what their tables say, however stored. No SimPy, no torch."""
 
 from __future__ import annotations
 
