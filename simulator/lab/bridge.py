@@ -22,7 +22,7 @@ from simulator.lab.arms import ESTIMATORS
 from simulator.lab.config import LearnConfig
 from simulator.lab.learner import Learner
 from simulator.lab.modular_addition import ModularAddition, answered
-from simulator.lab.networks import PolicyWeights
+from simulator.lab.networks import LogProbTable
 from simulator.lab.snapshots import Snapshots
 from simulator.pipeline.pipeline import drawn_lengths
 from simulator.pipeline.rollout import Update
@@ -58,7 +58,7 @@ class LearningWorkload:
         )
         self._world = ModularAddition(modulus=config.modulus, questions=config.questions, seed=pipeline.seed)
         self._snapshots = Snapshots()
-        self._taken: PolicyWeights = self.learner.policy.snapshot()
+        self._taken: LogProbTable = self.learner.policy.snapshot()
         self.publish(0)
 
     def publish(self, version: int, /) -> None:

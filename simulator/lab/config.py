@@ -23,7 +23,7 @@ class LearnConfig(BaseModel):
     """Adam's, for the policy."""
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
     """Critic's learning rate over the policy's. SAO's models use 5; networks this small need less."""
-    modulus: Annotated[int, Field(ge=2, le=100)] = 10
+    modulus: Annotated[int, Field(ge=2, le=32)] = 10
     """Answers are (a + b) mod this; also the size of the vocabulary."""
     questions: Annotated[int, Field(ge=1, le=1024)] = 8
     """Answer tokens of a rollout; each stands for an equal share of the rollout's simulated tokens."""

@@ -13,6 +13,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.streams import stream
+
 BLOCK = 4096
 
 
@@ -22,12 +24,12 @@ class KeyedDraws:
 
     Args:
         seed: of the run.
-        purpose: a small integer, one for each use; equal purposes give equal numbers.
+        purpose: names the stream; equal purposes give equal numbers.
         draw: (generator, rows) -> array with `rows` rows.
     """
 
     def __init__(
-        self, seed: int, purpose: int, draw: Callable[[np.random.Generator, int], NDArray[Any]]
+        self, seed: int, purpose: str, draw: Callable[[np.random.Generator, int], NDArray[Any]]
     ) -> None:
         self._seed = seed
         self._purpose = purpose
@@ -36,8 +38,7 @@ class KeyedDraws:
 
     def _block(self, index: int) -> NDArray[Any]:
         if index not in self._blocks:
-            stream = np.random.SeedSequence(self._seed, spawn_key=(self._purpose, index))
-            self._blocks[index] = self._draw(np.random.default_rng(stream), BLOCK)
+            self._blocks[index] = self._draw(stream(self._seed, self._purpose, index), BLOCK)
         return self._blocks[index]
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:

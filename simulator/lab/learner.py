@@ -22,8 +22,8 @@ from algorithms import diagnostics
 from algorithms.estimator import Estimator
 from algorithms.rollout import Batch
 from simulator.lab.critic import CriticLearner
-from simulator.lab.modular_addition import Questions, every_question
-from simulator.lab.networks import PolicyWeights, TokenCritic, TokenPolicy, answer_log_probs
+from simulator.lab.modular_addition import Questions, right_answers
+from simulator.lab.networks import LogProbTable, TokenCritic, TokenPolicy
 
 
 @final
@@ -45,7 +45,7 @@ class Learner:
         self.estimator = estimator
         self.policy = TokenPolicy(modulus=modulus, hidden=hidden, generator=generator)
         self._optimizer = torch.optim.Adam(self.policy.parameters(), lr=learning_rate, fused=True)
-        self._everything = every_question(modulus)
+        self._right = right_answers(modulus)[:, None]
         self.critic: CriticLearner | None = None
         if estimator.critic is not None:
             network = TokenCritic(self.policy, generator=generator)
@@ -54,19 +54,17 @@ class Learner:
 
     def log_probs(self, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
         """log pi of the batch's answers under the weights being trained, in nats."""
-        return _chosen(answer_log_probs(self.policy.weights(), questions), batch)
+        return _of_answers(self.policy(), questions, batch)
 
-    def update(self, questions: Questions, batch: Batch, old: PolicyWeights) -> dict[str, float]:
+    def update(self, questions: Questions, batch: Batch, old: LogProbTable) -> dict[str, float]:
         """Train on one update's rollouts and say what happened.
 
         Args:
             questions: the prompts of `batch`.
             batch: whole groups; its behaviour log-probs and versions are the sampler's.
-            old: the trainer's weights when it took the batch that this update belongs to (pi_old).
+            old: what the trainer's weights said when it took the batch that this update belongs to (pi_old).
         """
-        with torch.no_grad():
-            old_log_probs = _chosen(answer_log_probs(old, questions), batch)
-        batch = dataclasses.replace(batch, old_log_probs=old_log_probs)
+        batch = dataclasses.replace(batch, old_log_probs=_of_answers(old, questions, batch))
         metrics: dict[str, float] = {"reward": batch.returns.mean().item()}
         policy_trains = True
         if self.critic is not None:
@@ -93,8 +91,8 @@ class Learner:
                 "loss": loss.item(),
                 "gradient_norm": norm.item(),
                 "refused": float(refused),
-                "accuracy": self.accuracy(),
             }
+            | self._exactly()
         )
 
     def _seen(
@@ -115,15 +113,16 @@ class Learner:
             **{f"{name}_fraction": share for name, share in dataclasses.asdict(flow).items()},
         }
 
-    def accuracy(self) -> float:
-        """Probability of a right answer to a uniformly drawn question: exact, by enumeration."""
-        a, b = self._everything
-        modulus = self.policy.modulus
-        with torch.no_grad():
-            log_probs = answer_log_probs(self.policy.weights(), self._everything)
-            right = log_probs.gather(-1, ((a + b) % modulus)[..., None])
-            return right.exp().mean().item()
+    def _exactly(self) -> dict[str, float]:
+        """Accuracy and entropy of the policy as it is now, over all questions: no sampling error."""
+        says = self.policy.snapshot()
+        return {
+            "accuracy": says.gather(-1, self._right).exp().mean().item(),
+            "entropy": -(says.exp() * says).sum(-1).mean().item(),
+        }
 
 
-def _chosen(log_probs: Float[Tensor, "B T V"], batch: Batch) -> Float[Tensor, "B T"]:
-    return log_probs.gather(-1, batch.token_ids[..., None]).squeeze(-1)
+def _of_answers(says: LogProbTable, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
+    """Log-probs of the answers in the batch, in nats."""
+    modulus = says.shape[1]
+    return says.flatten()[questions.number(modulus) * modulus + batch.token_ids]

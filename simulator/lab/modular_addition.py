@@ -18,14 +18,16 @@ from torch import Tensor
 from algorithms.rollout import Batch
 from simulator.lab.draws import KeyedDraws
 
-_QUESTIONS, _ANSWERS = 11, 12  # purposes of the keyed draws
-
 
 class Questions(NamedTuple):
     """Pairs to add: rows are prompts, columns their questions in order."""
 
     a: Int[Tensor, "B T"]
     b: Int[Tensor, "B T"]
+
+    def number(self, modulus: int) -> Int[Tensor, "B T"]:
+        """Each question's place in a list of all of them."""
+        return self.a * modulus + self.b
 
 
 class Sampled(NamedTuple):
@@ -35,10 +37,10 @@ class Sampled(NamedTuple):
     log_probs: Float[Tensor, "B T"]
 
 
-def every_question(modulus: int) -> Questions:
-    """All modulus^2 pairs, one a row: the whole world, for exact accuracies."""
-    a, b = torch.meshgrid(torch.arange(modulus), torch.arange(modulus), indexing="ij")
-    return Questions(a.reshape(-1, 1), b.reshape(-1, 1))
+def right_answers(modulus: int) -> Int[Tensor, " Q"]:
+    """The right answer to every question, by question number."""
+    terms = torch.arange(modulus)
+    return ((terms[:, None] + terms) % modulus).flatten()
 
 
 def correct(questions: Questions, answers: Int[Tensor, "B T"], modulus: int) -> Float[Tensor, "B T"]:
@@ -93,10 +95,10 @@ class ModularAddition:
         self.modulus = modulus
         self.questions = questions
         self._pairs = KeyedDraws(
-            seed, _QUESTIONS, lambda rng, n: rng.integers(0, modulus, (n, 2, questions), dtype=np.int64)
+            seed, "prompts", lambda rng, n: rng.integers(0, modulus, (n, 2, questions), dtype=np.int64)
         )
         self._uniforms = KeyedDraws(
-            seed, _ANSWERS, lambda rng, n: rng.random((n, questions), dtype=np.float32)
+            seed, "sampling", lambda rng, n: rng.random((n, questions), dtype=np.float32)
         )
 
     def prompts(self, prompt_ids: NDArray[np.int64]) -> Questions:

@@ -3,34 +3,25 @@
 Both start from one-hot pairs (a, b) and one hidden layer, so the critic can be initialised from the
 policy's starting weights, as SAO does. The critic also sees the answers given so far, pooled with equal
 weights: what a causal model sees, without attention.
+
+The world has few questions, so each network is evaluated once on all of them and looked up: exact, and
+several times faster than one evaluation a token.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, final
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import embedding, pad
 
 from simulator.lab.modular_addition import Questions
 
-
-class PolicyWeights(NamedTuple):
-    """Weights of the token policy; a leading axis, if any, runs over versions."""
-
-    first: Float[Tensor, "*n 2V H"]
-    first_bias: Float[Tensor, "*n H"]
-    second: Float[Tensor, "*n H V"]
-    second_bias: Float[Tensor, "*n V"]
-
-
-def answer_log_probs(weights: PolicyWeights, questions: Questions) -> Float[Tensor, "B T V"]:
-    """Log-probabilities of every answer to every question under one set of weights, in nats."""
-    modulus = len(weights.second_bias)
-    hidden = weights.first[questions.a] + weights.first[modulus + questions.b] + weights.first_bias
-    return (torch.relu(hidden) @ weights.second + weights.second_bias).log_softmax(-1)
+LogProbTable: TypeAlias = Float[Tensor, "Q V"]
+"""Log-probability in nats of every answer (column) to every question (row, numbered a V + b)."""
 
 
 @final
@@ -48,13 +39,16 @@ class TokenPolicy(nn.Module):
         )
         self.second_bias = nn.Parameter(torch.zeros(modulus))
 
-    def weights(self) -> PolicyWeights:
-        """The parameters themselves, by name."""
-        return PolicyWeights(self.first, self.first_bias, self.second, self.second_bias)
+    def forward(self) -> LogProbTable:
+        """What the policy says to every question."""
+        hidden = torch.relu(_pairs(self.first, self.modulus) + self.first_bias)
+        return (hidden @ self.second + self.second_bias).log_softmax(-1)
 
-    def snapshot(self) -> PolicyWeights:
-        """A detached copy of the parameters: what a weight push sends."""
-        return PolicyWeights(*(weight.detach().clone() for weight in self.weights()))
+    def snapshot(self) -> LogProbTable:
+        """The same as it is now, for good: what a weight push makes an engine say."""
+        with torch.no_grad():
+            table: Tensor = self()
+        return table
 
 
 @final
@@ -82,16 +76,17 @@ class TokenCritic(nn.Module):
 
     def forward(self, questions: Questions, answers: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """Values in units of reward; position t never sees answer t or later."""
-        length = answers.shape[1]
-        asked = torch.relu(self.pair[questions.a] + self.pair[self.modulus + questions.b] + self.pair_bias)
-        answered = torch.relu(
-            self.answered_pair[questions.a]
-            + self.answered_pair[self.modulus + questions.b]
-            + self.answer[answers]
-            + self.answered_bias
-        )
+        length, number = answers.shape[1], questions.number(self.modulus)
+        asked = embedding(number, torch.relu(_pairs(self.pair, self.modulus) + self.pair_bias))
+        said = _pairs(self.answered_pair, self.modulus)[:, None] + self.answer + self.answered_bias
+        answered = embedding(number * self.modulus + answers, torch.relu(said).flatten(0, 1))
         # Shifted, not subtracted: subtraction would leave the present answer's rounding error behind.
-        before = nn.functional.pad(answered[:, :-1].cumsum(1), (0, 0, 1, 0)) / length
-        clock = torch.arange(length, dtype=before.dtype) / length
-        state = torch.cat([asked, before, clock.expand(answers.shape)[..., None]], dim=-1)
+        before = pad(answered[:, :-1].cumsum(1), (0, 0, 1, 0)) / length
+        clock = (torch.arange(length, dtype=before.dtype) / length).expand(answers.shape)
+        state = torch.cat([asked, before, clock[..., None]], dim=-1)
         return torch.relu(state @ self.mix + self.mix_bias) @ self.head + self.head_bias
+
+
+def _pairs(weight: Float[Tensor, "2V H"], modulus: int) -> Float[Tensor, "Q H"]:
+    """First-layer sums of every pair (a, b), in the order of question numbers."""
+    return (weight[:modulus, None] + weight[None, modulus:]).flatten(0, 1)

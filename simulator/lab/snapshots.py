@@ -1,8 +1,8 @@
-"""Which weights sampled this token? Every version that engines ever held, and sampling from them.
+"""Which weights sampled this token? What every version that engines ever held says, and sampling from it.
 
 The answers of a rollout depend on its own questions only, so a token may be sampled later than the
-simulated instant at which an engine would have done it, from a copy of the weights of that instant: the
-distribution, and with keyed uniforms the very token, is the same. One batched pass then serves all the
+simulated instant at which an engine would have done it, from what the weights of that instant say: the
+distribution, and with keyed uniforms the very token, is the same. One batched look-up then serves all the
 versions that meet in a batch.
 """
 
@@ -15,19 +15,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from simulator.lab.modular_addition import Questions, Sampled
-from simulator.lab.networks import PolicyWeights
+from simulator.lab.networks import LogProbTable
 
 
 @final
 class Snapshots:
-    """Published weights, stacked. Small networks: a thousand versions are a few megabytes."""
+    """Published policies, stacked. Small worlds: a thousand versions are a few megabytes."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}
-        self._stack: PolicyWeights | None = None
+        self._stack: Float[Tensor, "n Q V"] | None = None
 
-    def publish(self, version: int, weights: PolicyWeights) -> None:
-        """Keep `weights` under their version (updates behind them).
+    def publish(self, version: int, table: LogProbTable) -> None:
+        """Keep what the weights of `version` (updates behind them) say.
 
         Raises:
             ValueError: the version is not newer than all before it.
@@ -35,15 +35,11 @@ class Snapshots:
         if self._row and version <= max(self._row):
             raise ValueError(f"version {version} is not newer than {max(self._row)}")
         row = len(self._row)
-        if self._stack is None or row == len(self._stack.first):
-            room = 64 if self._stack is None else 2 * row
-            grown = PolicyWeights(*(torch.zeros(room, *w.shape) for w in weights))
-            if self._stack is not None:
-                for new, old in zip(grown, self._stack, strict=True):
-                    new[:row] = old
-            self._stack = grown
-        for stacked, weight in zip(self._stack, weights, strict=True):
-            stacked[row] = weight
+        if self._stack is None:
+            self._stack = torch.zeros(64, *table.shape)
+        elif row == len(self._stack):
+            self._stack = torch.cat([self._stack, torch.zeros_like(self._stack)])
+        self._stack[row] = table
         self._row[version] = row
 
     def log_probs(self, questions: Questions, versions: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
@@ -55,13 +51,9 @@ class Snapshots:
         unique, inverse = torch.unique(versions, return_inverse=True)
         missing = [v for v in unique.tolist() if v not in self._row]
         if missing or self._stack is None:
-            raise ValueError(f"no engine ever held version {missing}, known: {len(self._row)} versions")
+            raise ValueError(f"no engine ever held version {missing}; {len(self._row)} are known")
         row = torch.tensor([self._row[v] for v in unique.tolist()])[inverse]
-        first, first_bias, second, second_bias = self._stack
-        modulus = second.shape[-1]
-        hidden = first[row, questions.a] + first[row, modulus + questions.b] + first_bias[row]
-        logits = torch.einsum("bth,bthv->btv", torch.relu(hidden), second[row]) + second_bias[row]
-        return logits.log_softmax(-1)
+        return self._stack[row, questions.number(self._stack.shape[-1])]
 
     def sample(
         self, questions: Questions, versions: Int[Tensor, "B T"], uniforms: Float[Tensor, "B T"]

@@ -3,7 +3,7 @@ import numpy as np
 from simulator.lab.draws import BLOCK, KeyedDraws
 
 
-def draws(seed: int = 0, purpose: int = 1) -> KeyedDraws:
+def draws(seed: int = 0, purpose: str = "sampling") -> KeyedDraws:
     return KeyedDraws(seed, purpose, lambda rng, n: rng.random((n, 3)))
 
 
@@ -19,7 +19,7 @@ def test_other_seeds_and_purposes_draw_other_numbers() -> None:
     ids = np.arange(4)
     same = draws().rows(ids)
     assert not np.isin(draws(seed=1).rows(ids), same).any()
-    assert not np.isin(draws(purpose=2).rows(ids), same).any()
+    assert not np.isin(draws(purpose="prompts").rows(ids), same).any()
 
 
 def test_blocks_do_not_repeat_each_other() -> None:

@@ -5,7 +5,6 @@ import numpy as np
 from algorithms.estimator import Estimator
 from algorithms.grpo import grpo, grpo_behaviour_clip
 from simulator.lab.imposed import learn_at_lag
-
 from tests.simulator.lab.worlds import learner, world
 
 

@@ -1,16 +1,15 @@
 import numpy as np
 import torch
 
-from simulator.lab.modular_addition import Questions, Sampled, answered, correct, every_question
-
+from simulator.lab.modular_addition import Questions, Sampled, answered, correct, right_answers
 from tests.simulator.lab.worlds import world
 
 
-def test_every_question_is_asked_once() -> None:
-    a, b = every_question(7)
-    assert sorted(zip(a.flatten().tolist(), b.flatten().tolist(), strict=True)) == [
-        (i, j) for i in range(7) for j in range(7)
-    ]
+def test_question_numbers_and_their_answers() -> None:
+    pairs = [(i, j) for i in range(7) for j in range(7)]
+    a, b = (torch.tensor([column]) for column in zip(*pairs, strict=True))
+    assert Questions(a, b).number(7).flatten().tolist() == list(range(49))
+    assert right_answers(7).tolist() == [(i + j) % 7 for i, j in pairs]
 
 
 def test_right_answers_by_hand() -> None:

@@ -1,7 +1,7 @@
 import torch
 
 from simulator.lab.modular_addition import Questions
-from simulator.lab.networks import TokenCritic, TokenPolicy, answer_log_probs
+from simulator.lab.networks import TokenCritic, TokenPolicy
 
 
 def networks() -> tuple[TokenPolicy, TokenCritic]:
@@ -15,10 +15,17 @@ def questions() -> Questions:
     return Questions(*(torch.randint(0, 10, (4, 6), generator=generator) for _ in range(2)))
 
 
-def test_log_probs_sum_to_one_in_probability() -> None:
+def test_the_table_is_the_network_on_every_one_hot_pair() -> None:
     policy, _ = networks()
-    total = answer_log_probs(policy.weights(), questions()).exp().sum(-1)
-    torch.testing.assert_close(total, torch.ones(4, 6))
+    with torch.no_grad():
+        for a in range(10):
+            for b in range(10):
+                hot = torch.zeros(20)
+                hot[[a, 10 + b]] = 1.0
+                logits = (
+                    torch.relu(hot @ policy.first + policy.first_bias) @ policy.second + policy.second_bias
+                )
+                torch.testing.assert_close(policy()[10 * a + b], logits.log_softmax(-1))
 
 
 def test_a_value_never_sees_its_own_answer_or_a_later_one() -> None:
@@ -44,8 +51,9 @@ def test_the_critic_starts_from_the_policys_weights_and_at_value_zero() -> None:
 
 def test_a_snapshot_does_not_follow_the_policy() -> None:
     policy, _ = networks()
-    kept = policy.snapshot()
+    kept, said = policy.snapshot(), policy().detach().clone()
     with torch.no_grad():
-        policy.first.add_(1.0)
-    assert not torch.equal(kept.first, policy.first)
-    assert not kept.first.requires_grad
+        policy.first.mul_(2.0)
+    assert torch.equal(kept, said)
+    assert not torch.equal(kept, policy())
+    assert not kept.requires_grad
