@@ -1,9 +1,9 @@
 """Experiments by name: functions that return a configuration, for `policylag simulate` and `learn`.
 
-One pipeline underlies them all: answers as long as DeepSeek-R1's in production, one decoding slot for
-each rollout of a batch, and, as in DAPO, 16 optimizer updates a batch. Generation is the bottleneck by
-about three to one, so the trainer waits; a critic as large as the policy, trained twice an update, takes
-up that slack.
+One pipeline underlies them all: answers as long as DeepSeek-R1's in production, two decoding slots for
+each rollout of a batch (the upper end of the published runs of Applied Compute, 2026), and four optimizer
+updates a batch and push (AReaL's mini-batches). Generation is the bottleneck by about three to one, so
+the trainer waits; a critic as large as the policy, trained twice an update, takes up that slack.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CRITIC_UPDATES: Final = 2
 def groups(staleness: StalenessRule = Unbounded()) -> PipelineConfig:  # noqa: B008 - frozen
     """16 prompts of 8 rollouts an update; a group waits for its slowest member."""
     return PipelineConfig(
-        slots=2048,
+        slots=1024,
         engines=8,
         seconds_per_token=0.02,
         group_size=GROUP_SIZE,
         rollouts_per_update=128,
-        updates_per_batch=16,
-        updates=1280,
-        policy_update_s=0.6,
+        updates_per_batch=4,
+        updates=1200,
+        policy_update_s=1.1,
         push_s=0.5,
         lengths=DeepSeekR1(),
         staleness=staleness,
@@ -68,7 +68,7 @@ PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "sync": lambda: groups(Sync()),
     "one-step-off": lambda: groups(OneStepOff()),
     "bounded-lag": lambda: groups(BoundedLag(eta_batches=2)),
-    "drop-by-age": lambda: groups(DropByAge(max_lag_updates=64)),
+    "drop-by-age": lambda: groups(DropByAge(max_lag_updates=32)),
 }
 LEARNERS: Final[Mapping[str, Callable[[], LearnConfig]]] = {
     "grpo": lambda: learning("grpo"),

@@ -1,6 +1,6 @@
 """The first study: does what SAO's paper claims hold where lag comes from a pipeline? Four arms, one traffic.
 
-All arms take 128 rollouts an update and 16 updates a batch from the same engines. They differ in the
+All arms take 128 rollouts an update and four updates a batch from the same engines. They differ in the
 baseline (a group of 8, which waits for its slowest member, or a critic, which costs trainer time) and in
 what the ratio is taken against and how it is bounded.
 """
@@ -39,7 +39,7 @@ class QuickStudy(BaseModel):
 
     pipeline: PipelineConfig = groups()
     """Of the three group arms; its seed is the first one. SAO's has groups of one and a critic."""
-    critic_update_s: Annotated[float, Field(ge=0)] = 0.6
+    critic_update_s: Annotated[float, Field(ge=0)] = groups().policy_update_s
     """One critic update of SAO. By default as long as a policy update: a critic of the policy's size."""
     learning_rate: Annotated[float, Field(gt=0)] = 4e-3
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0

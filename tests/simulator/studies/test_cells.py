@@ -15,7 +15,7 @@ def test_arms_meet_the_same_traffic_at_equal_rollouts() -> None:
     assert len(grid) == 5 * len(ARMS)
     pipelines = [cell.config.pipeline for cell in grid]
     assert {(p.rollouts_per_update, p.updates_per_batch, p.slots, p.updates) for p in pipelines} == {
-        (128, 16, 2048, groups().updates)
+        (128, 4, 1024, groups().updates)
     }
     for cell in grid:
         p = cell.config.pipeline
