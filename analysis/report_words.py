@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.collapse import Criteria
 from analysis.statistics import t_interval
-from analysis.verdict import Verdict, verdict_rows
+from analysis.verdict import MINIMUM_SEEDS, Verdict, verdict_rows
 
 
 def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
@@ -59,7 +59,7 @@ def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
     gain, _ = t_interval((by_arm[first] - by_arm[second]).to_numpy(dtype=float))
     lead = f"{first} ends highest, at accuracy {ranked['final_accuracy'].iloc[0]:.3f}"
     numbers = f"{gain.estimate:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n} paired seeds"
-    if gain.n < 2:
+    if gain.n < MINIMUM_SEEDS:
         return f"{lead}; too few paired seeds to tell it from {second}."
     if gain.low > 0:
         return f"{lead}, above {second} by {numbers}."

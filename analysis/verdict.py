@@ -39,6 +39,13 @@ class Verdict:
         return self.hypothesis.claim
 
     @property
+    def note(self) -> str:
+        """What a reader must know beside the numbers."""
+        few = f"fewer than {MINIMUM_SEEDS} seeds decide nothing"
+        notes = [self.evidence.note, few if self.evidence.seeds < MINIMUM_SEEDS else ""]
+        return "; ".join(note for note in notes if note)
+
+    @property
     def interval(self) -> Interval:
         return self.evidence.interval
 
@@ -99,7 +106,7 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
                 "n": v.evidence.n,
                 "p_value": v.evidence.p_value,
                 "test": v.evidence.test,
-                "note": v.evidence.note,
+                "note": v.note,
                 "source": v.hypothesis.source,
             }
             for v in verdicts

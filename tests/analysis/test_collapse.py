@@ -50,6 +50,8 @@ def test_infinite_or_refused_numbers_are_a_collapse_at_once():
     assert ends(0.9, 0.9, math.inf, 0.9).cause == "non-finite"
     table = updates_table(accuracy=[0.5, 0.5, 0.5], refused=[0.0, 1.0, 0.0])
     assert collapse(table, CRITERIA).update == 2
+    fell_first = updates_table(accuracy=[0.9, 0.1, 0.1, 0.1, 0.1], refused=[0.0, 0.0, 0.0, 0.0, 1.0])
+    assert collapse(fell_first, CRITERIA).update == 2
     table = updates_table(accuracy=[0.5, 0.5, 0.5], gradient_norm=[1.0, 1.0, math.nan])
     assert collapse(table, CRITERIA).update == 3
     unmeasured = updates_table(accuracy=[0.5, 0.5], gradient_norm=[math.nan, math.nan])

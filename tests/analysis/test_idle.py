@@ -81,6 +81,11 @@ def test_shares_stay_in_bounds_and_the_causes_add_up_whatever_was_logged(busy, i
         assert (by_cause["idle"] > 0).all()
 
 
+def test_a_pause_that_opens_after_the_window_is_not_in_it():
+    assert union_s(np.array([[120.0, math.nan], [90.0, math.nan]]), (0.0, 100.0)) == 10.0
+    assert len(clip(np.array([[120.0, math.nan]]), (0.0, 100.0))) == 0
+
+
 def test_an_interval_that_ends_before_it_starts_is_refused():
     with pytest.raises(ValueError, match="ends before it starts"):
         clip(np.array([[5.0, 4.0]]), (0.0, 10.0))

@@ -75,6 +75,8 @@ def test_turning_the_arms_round_turns_the_verdict_round(gains):
 def test_too_few_seeds_separate_nothing():
     verdicts = [judge(claim(), both("final_accuracy", HIGH[:n], LOW[:n])).verdict for n in range(4)]
     assert verdicts == ["not separable"] * 3 + ["supported"]
+    two = judge(claim(), both("final_accuracy", HIGH[:2], LOW[:2]))
+    assert verdict_rows([two])["note"].tolist() == ["fewer than 3 seeds decide nothing"]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,18 @@ def test_a_faster_arm_is_supported_and_a_slower_one_contradicted():
     faster = claim("time_to_target", "hours_to_target", direction="lower")
     assert judge(faster, both("hours_to_target", fast, slow)).verdict == "supported"
     assert judge(faster, both("hours_to_target", slow, fast)).verdict == "contradicted"
+
+
+def test_times_are_compared_only_as_far_as_every_seed_was_watched():
+    table = pd.concat(
+        [
+            outcome_rows("sao", "hours_to_target", [1.0, 1.0, 2.0], hours=4.0),
+            outcome_rows("grpo", "hours_to_target", [9.0, math.nan, 3.0], hours=20.0),
+        ]
+    )
+    found = judge(claim("time_to_target", "hours_to_target", direction="lower"), table)
+    assert found.interval.estimate == pytest.approx((3 + 3 + 1) / 3)  # 9 h and never both count as 4 h
+    assert "up to 4 h" in found.evidence.note
 
 
 def test_a_target_that_nobody_reached_separates_nothing_even_with_a_margin():
