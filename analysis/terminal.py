@@ -35,7 +35,7 @@ def print_study(report: Report, console: Console) -> None:
     for row in _rows(report).itertuples():
         interval = f"{row.estimate:+.3g} [{row.low:+.3g}, {row.high:+.3g}]"
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
-        console.print(line, markup=False, highlight=False)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def study_json(report: Report) -> str:

@@ -240,6 +240,5 @@ def _why(stop: SystemExit, box: str) -> str:
     if isinstance(cause, ValidationError):
         parent = re.search(r"Error parsing (?:--)?([a-z][\w.-]*):", text)
         return one_line(cause, parent.group(1) if parent else "")
-    # The first line is the box's title; a rule ends the reason and begins advice.
-    reason = re.split(r"─{4,}", "\n".join(text.splitlines()[1:]))[0]
-    return " ".join(reason.split())
+    # Rules part the box's title, the reason and advice; a plain terminal's box is drawn in ASCII.
+    return " ".join(re.split(r"[─-]{4,}", text)[1].split())
