@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
-from collections.abc import Callable
+from functools import partial
 
+from benchmarks.turns import best_seconds
 from simulator.config import PipelineConfig, Unbounded
 from simulator.pipeline.pipeline import drawn_lengths, run
 from simulator.world.lengths import LogNormal
 from tests.simulator import twin
-
-
-def seconds(work: Callable[[PipelineConfig], object], config: PipelineConfig) -> float:
-    start = time.perf_counter()
-    work(config)
-    return time.perf_counter() - start
 
 
 def bare_loop(config: PipelineConfig) -> None:
@@ -58,9 +52,8 @@ def main() -> None:
             staleness=Unbounded(),
         )
         rollouts = config.updates * config.rollouts_per_update
-        # Take turns, so that a busy machine slows both; the best of each is the least disturbed.
-        pairs = [(seconds(run, config), seconds(bare_loop, config)) for _ in range(args.repeats)]
-        pipeline_s, loop_s = min(p for p, _ in pairs), min(b for _, b in pairs)
+        works = (partial(run, config), partial(bare_loop, config))
+        pipeline_s, loop_s = best_seconds(*works, repeats=args.repeats)
         print(
             f"groups of {group_size}: pipeline {rollouts / pipeline_s:9,.0f} rollouts/s,"
             f" bare heap loop {rollouts / loop_s:9,.0f} rollouts/s, ratio {loop_s / pipeline_s:.2f}"

@@ -1,0 +1,9 @@
+"""Every benchmark, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks import bench_learner, bench_pipeline
+
+if __name__ == "__main__":
+    bench_pipeline.main()
+    bench_learner.main()

@@ -1,0 +1,81 @@
+"""How many updates a second does the learner make, beside the matrix products that it cannot avoid?
+
+    python -m benchmarks.bench_learner [--updates 300] [--repeats 3]
+
+The limit is the same networks' forward and backward passes on the same rollouts with a plain mean for a
+loss and one optimizer step: no advantage, no ratio, no diagnostics. SAO's limit has K critic fits more.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+import numpy as np
+import torch
+
+from benchmarks.turns import best_seconds
+from simulator.experiments import LEARNERS
+from simulator.lab.bridge import estimator_of
+from simulator.lab.imposed import learn_at_lag
+from simulator.lab.learner import Learner
+from simulator.lab.modular_addition import ModularAddition
+from simulator.lab.networks import TokenCritic, TokenPolicy
+
+ROLLOUTS, QUESTIONS, MODULUS, HIDDEN = 128, 8, 10, 64
+
+
+def learn(name: str, updates: int) -> None:
+    config = LEARNERS[name]()
+    learner = Learner(estimator_of(config), modulus=MODULUS, hidden=HIDDEN, learning_rate=4e-3, seed=0)
+    world = ModularAddition(modulus=MODULUS, questions=QUESTIONS, seed=0)
+    steps = learn_at_lag(
+        learner,
+        world,
+        lag_updates=0,
+        updates=updates,
+        rollouts_per_update=ROLLOUTS,
+        group_size=config.pipeline.group_size,
+    )
+    for _ in steps:
+        pass
+
+
+def bare_passes(critic_fits: int, updates: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    policy = TokenPolicy(modulus=MODULUS, hidden=HIDDEN, generator=generator)
+    critic = TokenCritic(policy, generator=generator)
+    world = ModularAddition(modulus=MODULUS, questions=QUESTIONS, seed=0)
+    questions = world.prompts(np.arange(ROLLOUTS))
+    answers = torch.zeros(ROLLOUTS, QUESTIONS, dtype=torch.long)
+    place = questions.number(MODULUS) * MODULUS + answers
+    optimizers = [torch.optim.Adam(m.parameters(), lr=1e-3, fused=True) for m in (policy, critic)]
+    for _ in range(updates):
+        for loss, optimizer in [
+            (lambda: policy().flatten()[place].mean(), optimizers[0]),
+            *[(lambda: critic(questions, answers).square().mean(), optimizers[1])] * critic_fits,
+        ]:
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for name, critic_fits in (("grpo-dis", 0), ("sao", 2)):
+        works = (partial(learn, name, args.updates), partial(bare_passes, critic_fits, args.updates))
+        learner_s, bare_s = best_seconds(*works, repeats=args.repeats)
+        print(
+            f"{name}: learner {args.updates / learner_s:6,.0f} updates/s, bare passes"
+            f" {args.updates / bare_s:6,.0f} updates/s, ratio {bare_s / learner_s:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
