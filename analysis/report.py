@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,3 +119,12 @@ def render(report: Report) -> str:
         html.section("Definitions", html.definitions(definitions(study.criteria, learned=learned))),
     ]
     return html.page(report.title, parts)
+
+
+def figure_files(report: Report) -> dict[str, str]:
+    """The report's figures as SVG, by a file name made of their titles."""
+    shown = study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED))
+    return {
+        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": picture.svg
+        for picture in shown
+    }

@@ -1,4 +1,5 @@
 import itertools
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -107,6 +108,8 @@ def test_an_svg_stands_in_a_page_with_its_own_ids_and_the_pages_ink():
     assert ids
     assert all(name.startswith("one-") for name in ids)
     references = [v[1:] for e in root.iter() for k, v in e.attrib.items() if k.endswith("href")]
+    references += re.findall(r"url\(#([^)]+)\)", text)
+    assert any("url" in value for element in root.iter() for value in element.attrib.values())
     assert set(references) <= set(ids)
     assert "#010203" not in text
     assert "currentColor" in text

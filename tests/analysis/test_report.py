@@ -145,6 +145,13 @@ def test_runs_side_by_side_need_no_study(tmp_path):
     assert "too few paired seeds" in report.headline
 
 
+def test_the_headline_does_not_rank_arms_that_seeds_cannot_tell_apart(tmp_path):
+    # Seed by seed, "sao" gains and "other" loses a thousandth: 0, .002 and .004 apart.
+    report = report_for_study(write(tmp_path, {"sao": RISE, "other": RISE}))
+    assert "sao ends highest" in report.headline
+    assert "not separable from other (+0.002 [-0.003, +0.007] over 3 paired seeds)" in report.headline
+
+
 def test_a_study_counts_only_its_registered_runs_and_says_how_many_are_missing(tmp_path):
     runs = [f"cells/arm0-seed{seed}" for seed in (0, 1, 7)]
     report = report_for_study(write(tmp_path, {"sao": RISE}, runs=runs))

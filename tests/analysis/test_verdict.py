@@ -85,7 +85,7 @@ def test_too_few_seeds_separate_nothing():
         (0, 8, 0.0, "supported"),
         (8, 0, 0.0, "contradicted"),
         (0, 3, 0.0, "not separable"),  # Fisher: p = .2
-        (0, 4, 0.0, "not separable"),  # the interval starts at .06, but Fisher says p = .08
+        (0, 4, 0.0, "not separable"),  # the interval starts at .07, but Fisher says p = .08
         (0, 0, 0.0, "not separable"),
         (0, 0, 0.6, "contradicted"),  # a difference of 60 points is ruled out
     ],
