@@ -126,13 +126,18 @@ def study(words: list[str]) -> int:
 
 def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
-    from analysis.report import render, report_for_study
+    from analysis.report import figure_files, render, report_for_study
     from simulator.command_line import bad_input, read_report
 
-    runs, page = read_report(words)
+    asked = read_report(words)
     with bad_input("report: "):
-        page.write_text(render(report_for_study(*runs)), encoding="utf-8")
-    print(page)
+        judged = report_for_study(*asked.runs)
+        asked.page.write_text(render(judged), encoding="utf-8")
+        if asked.figures is not None:
+            asked.figures.mkdir(parents=True, exist_ok=True)
+            for name, svg in figure_files(judged).items():
+                (asked.figures / name).write_text(svg, encoding="utf-8")
+    print(asked.page)
     return 0
 
 

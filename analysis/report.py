@@ -122,9 +122,14 @@ def render(report: Report) -> str:
 
 
 def figure_files(report: Report) -> dict[str, str]:
-    """The report's figures as SVG, by a file name made of their titles."""
+    """The report's figures as SVG, by a file name made of their titles.
+
+    On a page they take its colours; alone they are black on white.
+    """
     shown = study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED))
     return {
-        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": picture.svg
+        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": picture.svg.replace(
+            '<svg aria-hidden="true"', '<svg style="background:#fff;color:#000"', 1
+        )
         for picture in shown
     }

@@ -112,28 +112,32 @@ def read_experiment(
     return name, config, given
 
 
-def read_report(words: list[str]) -> tuple[list[Path], Path]:
-    """`RUN... [--out PAGE]`: the folders to report on, and where the page goes.
+@dataclass(frozen=True)
+class Reporting:
+    """Figures and verdicts from recorded runs, as one HTML page."""
+
+    runs: tyro.conf.Positional[list[Path]]
+    """Run folders, or one study folder."""
+    out: Path | None = None
+    """The page; by default report.html in the folder, or here if there are several."""
+    figures: Path | None = None
+    """Also write every figure into this folder, as SVG."""
+
+    @property
+    def page(self) -> Path:
+        return self.out or (self.runs[0] if len(self.runs) == 1 else Path()) / "report.html"
+
+
+def read_report(words: list[str]) -> Reporting:
+    """`RUN... [--out PAGE] [--figures FOLDER]`.
 
     Raises:
-        BadInputError: no folder, or a word that is neither.
+        BadInputError: no folder, or a word that is no field.
     """
-
-    def read(
-        runs: Annotated[list[Path], tyro.conf.Positional], out: Path | None = None
-    ) -> tuple[list[Path], Path | None]:
-        """Figures and verdicts from recorded runs, as one HTML page.
-
-        Args:
-            runs: run folders, or one study folder.
-            out: the page; by default report.html in the folder, or here if there are several.
-        """
-        return runs, out
-
-    runs, out = run_tyro(read, words, command="report")
-    if not runs:
+    asked = run_tyro(Reporting, words, command="report")
+    if not asked.runs:
         raise BadInputError("report: needs a run folder")
-    return runs, out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
+    return asked
 
 
 def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -> Anything:

@@ -1,4 +1,4 @@
-"""The world's known behaviour, from an independent script: fresh data learns, data 64 updates old collapses."""
+"""What an independent script found in this world: fresh data learns, data 64 updates old collapses."""
 
 import numpy as np
 
