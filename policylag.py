@@ -161,13 +161,15 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     from analysis.outcomes import outcomes
     from analysis.runs import from_log
     from analysis.terminal import run_json, run_text
+    from simulator.config import share_clipped
     from simulator.runfolder import write_run
     from simulator.studies.quick import CRITERIA
 
     if options.out is not None:
         write_run(options.out, run.log, config, arm=name)
     recorded = from_log(run.log, arm=name, seed=run.config.seed, clock="simulated")
-    found = outcomes(recorded, Criteria(**CRITERIA)) | {"digest": run.log.digest()}
+    found = outcomes(recorded, Criteria(**CRITERIA))
+    found |= {"clipped_length_share": share_clipped(run.config.lengths), "digest": run.log.digest()}
     print(run_json(found) if options.json else run_text(found))
     return 0
 

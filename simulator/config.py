@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simulator.rules import admission, eviction, staleness
 from simulator.rules.staleness import Staleness
-from simulator.world.lengths import Law, LengthLaw, Trace
+from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.trace_csv import read_lengths
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -160,6 +160,13 @@ def length_law(law: Law) -> LengthLaw:
     if isinstance(law, Trace):
         return read_lengths(law.path, law.column, law.weights_column, max_tokens=law.max_tokens).law
     return law
+
+
+def share_clipped(law: Law) -> float:
+    """Share of all answers that end at the law's own cap because they would be longer; 0 without a cap."""
+    if law.max_tokens is None:
+        return 0.0
+    return clipped_share(length_law(law.model_copy(update={"max_tokens": None})), law.max_tokens)
 
 
 def staleness_rule(config: PipelineConfig) -> Staleness:

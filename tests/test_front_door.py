@@ -1,6 +1,7 @@
 """The command line as a user meets it: what it refuses, in which words, and what it leaves behind."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -133,6 +134,13 @@ def test_json_is_one_object_and_nothing_else() -> None:
         found = json.loads(printed([*words, "--json"]))
         assert found["updates"] == 16
         assert 0 <= found["trainer_idle"] <= 1
+
+
+def test_a_cap_clips_and_says_how_much() -> None:
+    words = ["lengths:exponential", "--lengths.mean-tokens=100", "--lengths.max-tokens=100"]
+    found = json.loads(printed(["simulate", *SMALL, *words, "--json"]))
+    assert found["clipped_length_share"] == pytest.approx(math.exp(-1), abs=0.002)  # half a token's rounding
+    assert json.loads(printed(["simulate", *SMALL, "--json"]))["clipped_length_share"] == 0.0
 
 
 def test_a_written_configuration_can_be_passed_in_again(tmp_path: Path) -> None:

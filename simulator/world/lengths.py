@@ -83,12 +83,6 @@ class LogNormal(_Law):
     mean_tokens: PositiveFloat
     sd_tokens: PositiveFloat
 
-    @classmethod
-    def from_log(cls, mu_log_tokens: float, sigma: float, *, max_tokens: int | None = None) -> Self:
-        """By mean and standard deviation of the *logarithm*."""
-        mean = math.exp(mu_log_tokens + sigma**2 / 2)
-        return cls(mean_tokens=mean, sd_tokens=mean * math.sqrt(math.expm1(sigma**2)), max_tokens=max_tokens)
-
     @property
     def sigma(self) -> float:
         """Standard deviation of log L: sqrt(log(1 + (sd / mean)^2))."""
@@ -96,6 +90,20 @@ class LogNormal(_Law):
 
     def _uncapped(self, probability: Probabilities) -> NDArray[np.float64]:
         return self.mean_tokens * np.exp(self.sigma * ndtri(probability) - self.sigma**2 / 2)
+
+
+@final
+class LogNormalOfLog(_Law):
+    """Lengths whose logarithm is normal, by mean and standard deviation of the *logarithm*."""
+
+    kind: Literal["lognormal_of_log"] = "lognormal_of_log"
+    mu: Annotated[float, Field(ge=-700, le=700)]
+    """Mean of log L; e^mu tokens is the median length."""
+    sigma: PositiveFloat
+    """Standard deviation of log L."""
+
+    def _uncapped(self, probability: Probabilities) -> NDArray[np.float64]:
+        return np.exp(self.mu + self.sigma * ndtri(probability))
 
 
 @final
@@ -191,6 +199,7 @@ Law: TypeAlias = (
     Fixed
     | Exponential
     | Annotated[LogNormal, subcommand("lognormal")]  # on the command line by its kind, not as log-normal
+    | Annotated[LogNormalOfLog, subcommand("lognormal-of-log")]
     | Pareto
     | Annotated[DeepSeekR1, subcommand("deepseek-r1")]
     | Trace

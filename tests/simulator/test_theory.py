@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator import theory
-from simulator.world.lengths import Exponential, Fixed, LogNormal, Pareto
+from simulator.world.lengths import Exponential, Fixed, LogNormalOfLog, Pareto
 
 SIZES = (8, 16, 64, 256, 1024)
 PUBLISHED = {
@@ -31,7 +31,7 @@ def test_tail_ratios_are_the_published_ones(law):
 def test_the_general_ratio_is_the_special_ones(n):
     laws = [
         (Exponential(mean_tokens=1e6), theory.tail_ratio_exponential(n)),
-        (LogNormal.from_log(14.0, 1.0), theory.tail_ratio_lognormal(n, 1.0)),
+        (LogNormalOfLog(mu=14.0, sigma=1.0), theory.tail_ratio_lognormal(n, 1.0)),
         (Pareto(shape=3, minimum_tokens=1e6), theory.tail_ratio_pareto(n, 3.0)),
         (Fixed(tokens=5), 1.0),
     ]

@@ -6,14 +6,14 @@ import pytest
 from simulator import theory
 from simulator.config import BoundedLag, DropByAge, PipelineConfig, Sync, Unbounded
 from simulator.pipeline.pipeline import run
-from simulator.world.lengths import DeepSeekR1, Exponential, Fixed, LogNormal
+from simulator.world.lengths import DeepSeekR1, Exponential, Fixed, LogNormalOfLog
 from tests.simulator.runs import lags, steady, trained
 
 # Long lengths, so that whole tokens are as good as seconds: the mean is MEAN tokens of 1 / MEAN seconds.
 MEAN = 100_000
 LAWS = {
     "exponential": Exponential(mean_tokens=MEAN),
-    "lognormal": LogNormal.from_log(np.log(MEAN) - 0.5, 1.0),
+    "lognormal": LogNormalOfLog(mu=np.log(MEAN) - 0.5, sigma=1.0),
     "fixed": Fixed(tokens=MEAN),
 }
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.world.drawn import DrawnLengths
-from simulator.world.lengths import Exponential, LogNormal
+from simulator.world.lengths import Exponential, LogNormalOfLog
 
 LAW = Exponential(mean_tokens=1000)
 
@@ -28,7 +28,7 @@ def test_another_seed_draws_other_lengths():
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 def test_a_copula_joins_members_and_leaves_the_law(correlation):
-    drawn = lengths(DrawnLengths(LogNormal.from_log(9.0, 1.0), 1, 8, correlation), range(20_000), 8)
+    drawn = lengths(DrawnLengths(LogNormalOfLog(mu=9.0, sigma=1.0), 1, 8, correlation), range(20_000), 8)
     normal = np.log(drawn) - 9.0
     # 20,000 prompts: the mean of correlated normals has a standard error of at most .007
     assert normal.mean() == pytest.approx(0, abs=0.025)

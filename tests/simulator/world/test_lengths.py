@@ -15,6 +15,7 @@ from simulator.world.lengths import (
     Exponential,
     Fixed,
     LogNormal,
+    LogNormalOfLog,
     Pareto,
     clipped_share,
     mean_tokens,
@@ -54,9 +55,13 @@ def test_lognormal_by_mean_and_deviation_of_the_length():
 
 
 def test_lognormal_by_its_logarithm():
-    law = LogNormal.from_log(6.0, 1.2)
-    assert law.sigma == pytest.approx(1.2)
+    law = LogNormalOfLog(mu=6.0, sigma=1.2)
     assert law.quantile(np.array([0.5]))[0] == round(np.exp(6.0))
+    # the same law by its own mean and deviation: E L = exp(mu + sigma^2 / 2), CV^2 = exp(sigma^2) - 1
+    mean = np.exp(6.0 + 1.2**2 / 2)
+    same = LogNormal(mean_tokens=mean, sd_tokens=mean * np.sqrt(np.expm1(1.2**2)))
+    assert same.sigma == pytest.approx(1.2)
+    np.testing.assert_array_equal(law.quantile(UNIFORM), same.quantile(UNIFORM))
 
 
 def test_pareto_is_not_lomax():
