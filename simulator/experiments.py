@@ -9,70 +9,65 @@ the trainer waits; a critic as large as the policy, trained twice an update, tak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from simulator.config import (
-    BoundedLag,
-    DropByAge,
-    OneStepOff,
-    PipelineConfig,
-    StalenessRule,
-    Sync,
-    Unbounded,
-)
+from simulator.config import BoundedLag, DropByAge, OneStepOff, PipelineConfig, Sync
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.world.lengths import DeepSeekR1
 
-GROUP_SIZE: Final = 8
-CRITIC_UPDATES: Final = 2
+_GROUPS: Final[Mapping[str, Any]] = {
+    "slots": 1024,
+    "engines": 8,
+    "seconds_per_token": 0.02,
+    "group_size": 8,
+    "rollouts_per_update": 128,
+    "updates_per_batch": 4,
+    "updates": 1200,
+    "policy_update_s": 1.1,
+    "push_s": 0.5,
+    "lengths": DeepSeekR1(),
+}
+_SINGLE: Final[Mapping[str, Any]] = {
+    "group_size": 1,
+    "critic_updates": 2,
+    "critic_update_s": _GROUPS["policy_update_s"],
+}
 
 
-def groups(staleness: StalenessRule = Unbounded()) -> PipelineConfig:  # noqa: B008 - frozen
-    """16 prompts of 8 rollouts an update; a group waits for its slowest member."""
-    return PipelineConfig(
-        slots=1024,
-        engines=8,
-        seconds_per_token=0.02,
-        group_size=GROUP_SIZE,
-        rollouts_per_update=128,
-        updates_per_batch=4,
-        updates=1200,
-        policy_update_s=1.1,
-        push_s=0.5,
-        lengths=DeepSeekR1(),
-        staleness=staleness,
-    )
+def groups(**changes: Any) -> PipelineConfig:
+    """16 prompts of 8 rollouts an update; a group waits for its slowest member.
+
+    Args:
+        changes: fields of `PipelineConfig`, in place of those of this experiment.
+
+    Raises:
+        pydantic.ValidationError: an unknown field, or an impossible combination.
+    """
+    return PipelineConfig(**{**_GROUPS, **changes})
 
 
-def single() -> PipelineConfig:
+def single(**changes: Any) -> PipelineConfig:
     """128 prompts of one rollout an update, and two critic updates, each as long as the policy's."""
-    base = groups()
-    return base.model_copy(
-        update={
-            "group_size": 1,
-            "critic_updates": CRITIC_UPDATES,
-            "critic_update_s": base.policy_update_s,
-        }
-    )
+    return groups(**{**_SINGLE, **changes})
 
 
-def learning(estimator: EstimatorName) -> LearnConfig:
-    """A small model that learns modular addition under that pipeline."""
-    pipeline = single() if estimator == "sao" else groups()
+def learning(estimator: EstimatorName, **changes: Any) -> LearnConfig:
+    """A small model that learns modular addition under that pipeline; `changes` are the pipeline's."""
+    pipeline = single(**changes) if estimator == "sao" else groups(**changes)
     return LearnConfig(pipeline=pipeline, estimator=estimator)
 
 
 PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "groups": groups,
     "single": single,
-    "sync": lambda: groups(Sync()),
-    "one-step-off": lambda: groups(OneStepOff()),
-    "bounded-lag": lambda: groups(BoundedLag(eta_batches=2)),
-    "drop-by-age": lambda: groups(DropByAge(max_lag_updates=32)),
+    "sync": lambda: groups(staleness=Sync()),
+    "one-step-off": lambda: groups(staleness=OneStepOff()),
+    "bounded-lag": lambda: groups(staleness=BoundedLag(eta_batches=2)),
+    "drop-by-age": lambda: groups(staleness=DropByAge(max_lag_updates=32)),
 }
 LEARNERS: Final[Mapping[str, Callable[[], LearnConfig]]] = {
+    "sao": lambda: learning("sao"),
     "grpo": lambda: learning("grpo"),
     "grpo-behaviour-clip": lambda: learning("grpo_behaviour_clip"),
     "grpo-dis": lambda: learning("grpo_dis"),
-    "sao": lambda: learning("sao"),
 }

@@ -44,13 +44,18 @@ def token_versions(segments: Sequence[Segment], action_tokens: int, answers: int
 
 @final
 class LearningWorkload:
-    """What the pipeline asks of a rollout's content: how long it is, and what an update does with it."""
+    """What the pipeline asks of a rollout's content: how long it is, and what an update does with it.
 
-    def __init__(self, config: LearnConfig) -> None:
+    Args:
+        config: the run.
+        estimator: in place of the one that `config` names; it must suit the pipeline's groups.
+    """
+
+    def __init__(self, config: LearnConfig, estimator: Estimator | None = None) -> None:
         pipeline = config.pipeline
         self.length_tokens = drawn_lengths(pipeline).length_tokens
         self.learner = Learner(
-            estimator_of(config),
+            estimator or estimator_of(config),
             modulus=config.modulus,
             hidden=config.hidden,
             learning_rate=config.learning_rate,

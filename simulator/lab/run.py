@@ -6,17 +6,25 @@ from collections.abc import Callable
 
 import torch
 
+from algorithms.estimator import Estimator
 from simulator.lab.bridge import LearningWorkload
 from simulator.lab.config import LearnConfig
 from simulator.pipeline.pipeline import Run, run
 
 
-def learn(config: LearnConfig, *, progress: Callable[[int], None] | None = None) -> Run:
+def learn(
+    config: LearnConfig,
+    *,
+    estimator: Estimator | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
     """Simulate the pipeline of `config` with a small model that samples and learns in it.
 
     Args:
+        config: pipeline, estimator by name, world.
+        estimator: one of your own, in place of the one that `config` names.
         progress: called with the number of updates done, after each.
     """
     # Matrices this small lose time on a second thread, and one thread gives one order of summation.
     torch.set_num_threads(1)
-    return run(config.pipeline, LearningWorkload(config), progress=progress)
+    return run(config.pipeline, LearningWorkload(config, estimator), progress=progress)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, final
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.config import PipelineConfig
-from simulator.experiments import CRITIC_UPDATES, groups
+from simulator.experiments import groups, single
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.studies.cells import Cell
 from simulator.studies.hypothesis import Hypothesis
@@ -39,7 +39,7 @@ class QuickStudy(BaseModel):
 
     pipeline: PipelineConfig = groups()
     """Of the three group arms; its seed is the first one. SAO's has groups of one and a critic."""
-    critic_update_s: Annotated[float, Field(ge=0)] = groups().policy_update_s
+    critic_update_s: Annotated[float, Field(ge=0)] = single().critic_update_s
     """One critic update of SAO. By default as long as a policy update: a critic of the policy's size."""
     learning_rate: Annotated[float, Field(gt=0)] = 4e-3
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
@@ -58,7 +58,7 @@ def _config(study: QuickStudy, arm: str, seed: int) -> LearnConfig:
         changes |= {
             "group_size": 1,
             "length_correlation": 0.0,  # nothing is shared by a prompt's only rollout
-            "critic_updates": CRITIC_UPDATES,
+            "critic_updates": single().critic_updates,
             "critic_update_s": study.critic_update_s,
         }
     # Validated anew: a change to the shared pipeline may be impossible for one arm.

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from simulator.config import PipelineConfig
 from simulator.experiments import groups
 from simulator.studies.cells import Cell
 from simulator.studies.quick import ARMS, HYPOTHESES, QuickStudy, cells, registration
@@ -28,8 +27,8 @@ def test_a_cells_name_follows_from_everything_that_decides_its_numbers() -> None
     assert same == [cell.name for cell in cells(QuickStudy(seeds=1))]
     for other in (
         QuickStudy(seeds=1, learning_rate=1e-3),
-        QuickStudy(seeds=1, pipeline=groups().model_copy(update={"push_s": 0.25})),
-        QuickStudy(seeds=1, pipeline=groups().model_copy(update={"seed": 1})),
+        QuickStudy(seeds=1, pipeline=groups(push_s=0.25)),
+        QuickStudy(seeds=1, pipeline=groups(seed=1)),
     ):
         assert not set(same) & {cell.name for cell in cells(other)}
     cheaper = cells(QuickStudy(seeds=1, critic_update_s=0.1))
@@ -41,7 +40,7 @@ def test_a_changed_trace_is_another_cell(tmp_path: Path) -> None:
     trace = tmp_path / "lengths.csv.gz"
 
     def name() -> str:
-        pipeline = groups().model_copy(update={"lengths": Trace(path=str(trace))})
+        pipeline = groups(lengths=Trace(path=str(trace)))
         return Cell(arm="grpo", config=cells(QuickStudy(seeds=1, pipeline=pipeline))[0].config).name
 
     trace.write_bytes(gzip.compress(b"tokens\n5\n", mtime=0))
@@ -51,7 +50,7 @@ def test_a_changed_trace_is_another_cell(tmp_path: Path) -> None:
 
 
 def test_a_shared_pipeline_that_one_arm_cannot_have_is_refused() -> None:
-    pipeline = PipelineConfig.model_validate(groups().model_dump() | {"group_size": 1})
+    pipeline = groups(group_size=1)
     with pytest.raises(ValueError, match="group_size is 1: grpo"):
         cells(QuickStudy(pipeline=pipeline))
 

@@ -24,7 +24,7 @@ SMALL = {
 
 
 def grid(seeds: int = 2) -> list[Cell]:
-    pipeline = groups().model_copy(update=SMALL)
+    pipeline = groups(**SMALL)
     return cells(QuickStudy(seeds=seeds, pipeline=pipeline, critic_update_s=0.1))
 
 
