@@ -7,6 +7,7 @@ the subcommand that needs them, so that `policylag --help` is quick.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its answer
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2

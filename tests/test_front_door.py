@@ -194,6 +194,11 @@ def test_help_loads_nothing_heavy() -> None:
         assert heavy not in loaded
 
 
+def test_a_terminal_without_utf8_gets_its_answer() -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "TERM": "dumb", "COLUMNS": "40"}
+    assert "--seconds-per-token" in printed(["simulate", "--help"], **ascii_only)
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     words = " ".join([sys.executable, "policylag.py", "simulate", *SMALL, "--quiet"])
     command = f"{words} | head -c 1; echo ${{PIPESTATUS[0]}}"
