@@ -43,7 +43,7 @@ class QuickStudy(BaseModel):
     """One critic update of SAO. By default as long as a policy update: a critic of the policy's size."""
     learning_rate: Annotated[float, Field(gt=0)] = 4e-3
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 10
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 8
 
 
 def cells(study: QuickStudy) -> list[Cell]:
