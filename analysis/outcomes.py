@@ -14,7 +14,16 @@ from analysis.collapse import Criteria, collapse, fate, final_score
 from analysis.runs import Run
 from analysis.throughput import throughput, window_s
 
-AVERAGED: Final = ("masked_fraction", "clipped_fraction", "flat_fraction", "ess_token", "k1", "k3")
+AVERAGED: Final = (
+    "masked_fraction",
+    "clipped_fraction",
+    "flat_fraction",
+    "ess_token",
+    "k1",
+    "k3",
+    "explained_variance",
+    "entropy",
+)
 """Columns of `updates` averaged over the run, weighted by the tokens of each update."""
 
 

@@ -113,9 +113,11 @@ def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> tuple[Interval
             method=method,
         )
         return nothing, math.nan
-    half = float(stats.t.ppf((1 + confidence) / 2, len(sample) - 1) * stats.sem(sample))
-    # Equal values leave no spread to test against: scipy would warn and divide 0 by 0.
-    p = float(stats.ttest_1samp(sample, 0.0).pvalue) if np.ptp(sample) > 0 else float(estimate == 0.0)
+    error = float(stats.sem(sample))
+    student = stats.t(len(sample) - 1)
+    half = float(student.ppf((1 + confidence) / 2) * error)
+    # By hand: scipy's test warns of values that are all but equal, and divides 0 by 0 if they are equal.
+    p = float(2 * student.sf(abs(estimate) / error)) if np.ptp(sample) > 0 else float(estimate == 0.0)
     interval = Interval(
         estimate=estimate,
         low=estimate - half,

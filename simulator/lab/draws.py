@@ -44,7 +44,8 @@ class KeyedDraws:
     def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The rows of `ids`, in their order."""
         blocks, offsets = np.divmod(ids, BLOCK)
-        first = int(blocks[0])
-        if (blocks == first).all():
-            return np.asarray(self._block(first)[offsets])
-        return np.stack([self._block(int(b))[o] for b, o in zip(blocks, offsets, strict=True)])
+        parts = [(blocks == block, self._block(int(block))) for block in np.unique(blocks)]
+        rows = np.empty((len(ids), *parts[0][1].shape[1:]), parts[0][1].dtype)
+        for here, block in parts:
+            rows[here] = block[offsets[here]]
+        return rows

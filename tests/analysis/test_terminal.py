@@ -1,0 +1,68 @@
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from analysis.collapse import Criteria
+from analysis.report import figure_files, judged
+from analysis.study import summarise
+from analysis.terminal import print_study, run_json, run_text, study_json
+from simulator.studies.hypothesis import Hypothesis
+from tests.analysis.factories import recorded, run_of
+
+CLAIM = Hypothesis(
+    id="H1",
+    claim="[b] learns faster than [a]",
+    source="ours",
+    metric="hours_to_target",
+    kind="time_to_target",
+    better_arm="[b]",
+    worse_arm="[a]",
+    direction="lower",
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Arm [a] never reaches the target; names look like markup."""
+    curves = {"[a]": np.full(40, 0.1), "[b]": np.linspace(0.1, 0.9, 40)}
+    runs = [
+        run_of(recorded(curve + 0.001 * seed), arm=arm, seed=seed)
+        for arm, curve in curves.items()
+        for seed in range(3)
+    ]
+    return judged(summarise(runs, Criteria(target=0.7, chance=0.1)), hypotheses=[CLAIM], title="two arms")
+
+
+def test_what_was_not_measured_is_left_out_not_printed_as_nan():
+    outcomes = {"hours": 1.25, "final_accuracy": math.nan, "fate": "not measured", "updates": 3}
+    assert run_text(outcomes).split() == ["hours", "1.25", "fate", "not", "measured", "updates", "3"]
+    assert json.loads(run_json(outcomes)) == {"hours": 1.25, "fate": "not measured", "updates": 3}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_one_line_a_claim_at_any_width(report, width):
+    out = io.StringIO()
+    print_study(report, Console(file=out, width=width))
+    claims = [line for line in out.getvalue().splitlines() if line.startswith("H1")]
+    assert len(claims) == 1
+    assert "H1 supported: [b] learns faster than [a]." in claims[0]
+    assert "reached by 3 of 3, 0 of 3" in claims[0]
+    assert "not reached" in " ".join(out.getvalue().split())
+
+
+def test_json_has_no_infinity(report):
+    found = json.loads(study_json(report), parse_constant=pytest.fail)
+    assert [arm["arm"] for arm in found["arms"]] == ["[a]", "[b]"]
+    assert found["arms"][0]["median_hours_to_target"] is None
+    assert found["claims"][0]["verdict"] == "supported"
+
+
+def test_figures_alone_are_black_on_white(report):
+    files = figure_files(report)
+    assert "accuracy-by-update.svg" in files
+    for name, svg in files.items():
+        assert svg.startswith('<svg style="background:#fff;color:#000"'), name
