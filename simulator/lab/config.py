@@ -19,7 +19,7 @@ class LearnConfig(BaseModel):
 
     pipeline: PipelineConfig
     estimator: EstimatorName
-    learning_rate: Annotated[float, Field(gt=0)] = 4e-3
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-3
     """Adam's, for the policy."""
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
     """Critic's learning rate over the policy's. SAO's models use 5; networks this small need less."""
