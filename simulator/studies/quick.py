@@ -42,7 +42,7 @@ class QuickStudy(BaseModel):
     critic_update_s: Annotated[float, Field(ge=0)] = single().critic_update_s
     """One critic update of SAO. By default as long as a policy update: a critic of the policy's size."""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-3
-    critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 1.0
+    critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 5.0
     seeds: Annotated[int, Field(ge=1, le=10_000)] = 8
 
 

@@ -74,7 +74,7 @@ def test_critic_follows_the_configuration() -> None:
     recipe = estimator_of(tiny("sao", critic_updates=3)).critic
     assert recipe is not None
     assert recipe.updates_per_policy_update == 3
-    assert recipe.learning_rate_ratio == 1.0
+    assert recipe.learning_rate_ratio == 5.0
 
 
 @pytest.mark.parametrize(
