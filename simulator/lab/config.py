@@ -22,7 +22,7 @@ class LearnConfig(BaseModel):
     learning_rate: Annotated[float, Field(gt=0)] = 2e-3
     """Adam's, for the policy."""
     critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 5.0
-    """Critic's learning rate over the policy's, as in the paper. Far above the default rate it can be too much."""
+    """Critic's learning rate over the policy's, as in the paper; at high rates it can kill it."""
     modulus: Annotated[int, Field(ge=2, le=32)] = 10
     """Answers are (a + b) mod this; also the size of the vocabulary."""
     questions: Annotated[int, Field(ge=1, le=1024)] = 8
