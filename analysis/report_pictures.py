@@ -15,9 +15,10 @@ from analysis.report_page import Picture
 from analysis.study import Study
 
 BAND = "Line: mean over seeds; band: 95 % bootstrap interval; an arm ends where its shortest run ends."
-FRACTIONS = {
+SEEN = {
     "masked_fraction": ("Masked tokens", "Share of tokens that the trust region left out of the gradient."),
     "flat_fraction": ("Flat tokens", "Share of tokens whose contribution to the gradient is exactly 0."),
+    "entropy": ("Entropy of the policy", "In nats a token, over all questions; 0 is a policy without a doubt."),
 }
 
 
@@ -31,7 +32,7 @@ def study_pictures(study: Study, rng: np.random.Generator) -> list[Picture]:
         _idle(study),
         *(
             _curve(study, name, "version", "update", title, rng, caption=caption)
-            for name, (title, caption) in FRACTIONS.items()
+            for name, (title, caption) in SEEN.items()
         ),
     ]
     return [picture for picture in shown if picture is not None]
