@@ -6,12 +6,12 @@ the subcommand that needs them, so that `policylag --help` is quick.
 
 from __future__ import annotations
 
-import contextlib
 import io
+import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its answer
+    _prepare_streams()
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
@@ -39,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from simulator.command_line import BadInputError
 
     try:
-        return COMMANDS[words[0]](words[1:])
+        status = COMMANDS[words[0]](words[1:])
+        sys.stdout.flush()
+        return status
     except BadInputError as bad:
         print(f"policylag {bad}", file=sys.stderr)
         return 2
@@ -47,9 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone. Python would complain once more when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as failed:  # a full disk, a folder that went away
+        print(f"policylag: {failed}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("policylag: interrupted", file=sys.stderr)
         return 130
+
+
+def _prepare_streams() -> None:
+    """A terminal without UTF-8 still gets its answer; a closed stream gets none."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for as long as the process runs
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    warnings.showwarning = lambda message, *_, **__: print(f"policylag: {message}", file=sys.stderr)
 
 
 def simulate(words: list[str]) -> int:
@@ -57,12 +70,13 @@ def simulate(words: list[str]) -> int:
     from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
     from simulator.experiments import PIPELINES
     from simulator.pipeline.pipeline import run
+    from simulator.progress import progress
 
     about = "How old is the data, how idle the machines? Lengths come from a law; nothing learns."
     name, config, options = read_experiment(words, PIPELINES, Options(), command="simulate", about=about)
     config = with_lengths(config, options)
     must_be_free(options.out)
-    with _progress(config.updates, "updates", silent=options.silent) as advance:
+    with progress(config.updates, "updates", silent=options.silent) as advance:
         done = run(config, progress=lambda _: advance())
     return _finish_run(done, config, name, options)
 
@@ -72,12 +86,13 @@ def learn(words: list[str]) -> int:
     from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
     from simulator.experiments import LEARNERS
     from simulator.lab.run import learn as run
+    from simulator.progress import progress
 
     about = "A small model samples under the versions that the pipeline dictates, and learns."
     name, config, options = read_experiment(words, LEARNERS, Options(), command="learn", about=about)
     config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
     must_be_free(options.out)
-    with _progress(config.pipeline.updates, "updates", silent=options.silent) as advance:
+    with progress(config.pipeline.updates, "updates", silent=options.silent) as advance:
         done = run(config, progress=lambda _: advance())
     return _finish_run(done, config, name, options)
 
@@ -85,6 +100,7 @@ def learn(words: list[str]) -> int:
 def study(words: list[str]) -> int:
     """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
     from simulator.command_line import StudyOptions, bad_input, read_experiment, with_lengths
+    from simulator.progress import progress
     from simulator.runfolder import provenance, write_json
     from simulator.studies import quick, runner
     from simulator.studies.cells import run_cell
@@ -101,8 +117,10 @@ def study(words: list[str]) -> int:
     if not options.silent:
         print(f"{len(cells)} runs, {len(cells) - len(missing)} of them done already", file=sys.stderr)
     if options.dry_run:
-        print("\n".join(cell.name for cell in missing))
+        names = [cell.name for cell in missing]
+        print(json.dumps({"missing": names}) if options.json else "\n".join(names))
         return 0
+    runner.remove_leftovers(out)
     with bad_input("study: "):
         out.mkdir(parents=True, exist_ok=True)
         # Written before the first run: what is claimed, and what counts as what.
@@ -111,7 +129,7 @@ def study(words: list[str]) -> int:
         made = {"command": " ".join(["policylag", "study", *words])} | provenance()
         write_json(out / "meta.json", made)
     try:
-        with _progress(len(missing), "runs", silent=options.silent) as advance:
+        with progress(len(missing), "runs", silent=options.silent) as advance:
             ended = runner.run_cells(
                 missing, out, run=run_cell, jobs=options.jobs, on_end=lambda _: advance()
             )
@@ -132,15 +150,16 @@ def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
     from analysis.report import figure_files, render, report_for_study
     from simulator.command_line import bad_input, read_report
+    from simulator.runfolder import write_text
 
     asked = read_report(words)
     with bad_input("report: "):
         judged = report_for_study(*asked.runs)
-        asked.page.write_text(render(judged), encoding="utf-8")
+        write_text(asked.page, render(judged))
         if asked.figures is not None:
             asked.figures.mkdir(parents=True, exist_ok=True)
             for name, svg in figure_files(judged).items():
-                (asked.figures / name).write_text(svg, encoding="utf-8")
+                write_text(asked.figures / name, svg)
     print(asked.page)
     return 0
 
@@ -169,9 +188,11 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     from simulator.runfolder import write_run
     from simulator.studies.quick import CRITERIA
 
+    # A learning run is named by what it really ran, whatever experiment its fields were changed from.
+    arm = getattr(config, "estimator", name).replace("_", "-")
     if options.out is not None:
-        write_run(options.out, run.log, config, arm=name)
-    recorded = from_log(run.log, arm=name, seed=run.config.seed, clock="simulated")
+        write_run(options.out, run.log, config, arm=arm)
+    recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock="simulated")
     found = outcomes(recorded, Criteria(**CRITERIA))
     found |= {"clipped_length_share": share_clipped(run.config.lengths), "digest": run.log.digest()}
     print(run_json(found) if options.json else run_text(found))
@@ -180,54 +201,22 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
 
 def _finish_study(cells: Sequence[Cell], out: Path, options: Options) -> None:
     """Judge the runs that are there; write the page and the trace."""
-    from rich.console import Console
-
     from analysis.chrometrace import trace_json
     from analysis.report import render, report_for_study
     from analysis.runs import load_run
-    from analysis.terminal import print_study, study_json
+    from analysis.terminal import Terminal, print_study, study_json
+    from simulator.runfolder import write_text
 
     judged = report_for_study(out)
     page, trace = out / "report.html", out / "trace.json"
-    page.write_text(render(judged), encoding="utf-8")
+    write_text(page, render(judged))
     shown = next(cell for cell in reversed(cells) if cell.is_done(out))
-    trace.write_text(trace_json(load_run(shown.folder(out))), encoding="utf-8")
+    write_text(trace, trace_json(load_run(shown.folder(out))))
     if options.json:
         print(study_json(judged))
         return
-    print_study(judged, Console())
+    print_study(judged, Terminal())
     print(f"report {page}; trace for ui.perfetto.dev {trace}")
-
-
-@contextlib.contextmanager
-def _progress(total: int, unit: str, *, silent: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr, where stderr is a terminal; a line now and then where it is not."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if silent or total == 0:
-        yield lambda: None
-        return
-    if not sys.stderr.isatty():
-        yield _printing(total, unit)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(unit, total=total)
-        yield lambda: bar.advance(task)
-
-
-def _printing(total: int, unit: str) -> Callable[[], None]:
-    done, said_s = 0, time.monotonic()
-
-    def advance() -> None:
-        nonlocal done, said_s
-        done += 1
-        if time.monotonic() - said_s > 10:
-            said_s = time.monotonic()
-            print(f"{done} of {total} {unit}", file=sys.stderr, flush=True)
-
-    return advance
 
 
 if __name__ == "__main__":

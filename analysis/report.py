@@ -57,8 +57,11 @@ def report_for_study(
         ValueError: if a claim names an outcome that does not exist, or a seed of an arm is there twice.
     """
     registered = read_json(folders[0] / "study.json") if len(folders) == 1 else {}
-    judged_by = criteria or Criteria(**registered.get("criteria", {}))
-    claims = [Hypothesis(**stored) for stored in registered.get("hypotheses", [])]
+    try:
+        judged_by = criteria or Criteria(**registered.get("criteria", {}))
+        claims = [Hypothesis(**stored) for stored in registered.get("hypotheses", [])]
+    except TypeError as unknown:
+        raise ValueError(f"{folders[0] / 'study.json'}: {unknown}") from unknown
     return judged(
         summarise(load_runs(*folders), judged_by, arms=registered.get("arms", ())),
         hypotheses=claims if hypotheses is None else hypotheses,

@@ -18,7 +18,10 @@ BAND = "Line: mean over seeds; band: 95 % bootstrap interval; an arm ends where 
 SEEN = {
     "masked_fraction": ("Masked tokens", "Share of tokens that the trust region left out of the gradient."),
     "flat_fraction": ("Flat tokens", "Share of tokens whose contribution to the gradient is exactly 0."),
-    "entropy": ("Entropy of the policy", "In nats a token, over all questions; 0 is a policy without a doubt."),
+    "entropy": (
+        "Entropy of the policy",
+        "In nats a token, over all questions; 0 is a policy in no doubt.",
+    ),
 }
 
 

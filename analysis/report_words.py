@@ -129,7 +129,8 @@ def definitions(c: Criteria, *, learned: bool) -> list[tuple[str, str]]:
         (
             "lag",
             "Updates between the version that sampled a rollout's oldest token and the trainer's version when"
-            " training on it started. Time in the queue counts. p99 by linear interpolation.",
+            " training on it started. Time in the queue counts. p99 by linear interpolation"
+            " within a seed, then the mean over seeds.",
         ),
         (
             "idle",

@@ -14,6 +14,13 @@ from analysis.verdict import verdict_rows
 from analysis.verdict_table import to_rich
 
 
+class Terminal(Console):
+    """A console that leaves a reader's early end (`| head`) to the front door."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def run_text(outcomes: Mapping[str, object]) -> str:
     """One line an outcome; what was not measured is left out."""
     known = _known(outcomes)

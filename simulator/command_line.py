@@ -4,13 +4,11 @@ Annotations are evaluated eagerly here (no `__future__` import), because tyro ma
 """
 
 import contextlib
-import csv
 import io
-import json
 import os
 import re
 import sys
-import tomllib
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,8 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from pydantic import BaseModel, ValidationError
 
-from simulator.config import PipelineConfig
+from simulator.config import PipelineConfig, length_law
+from simulator.config_file import read_config
 from simulator.world.lengths import Trace
 from simulator.world.trace_csv import read_lengths
 
@@ -85,7 +84,7 @@ def read_experiment(
     Raises:
         BadInputError: an unknown experiment or field, an impossible value, an unreadable file.
     """
-    name, rest = next(iter(experiments)), list(words)
+    name, rest = next(iter(experiments)), [part for word in words for part in _split(word)]
     if rest and not rest[0].startswith("-") and ":" not in rest[0]:
         name = rest.pop(0)
     if name not in experiments:
@@ -95,7 +94,9 @@ def read_experiment(
         at = rest.index("--config")
         if at + 1 == len(rest):
             raise BadInputError(f"{command}: --config needs a file")
-        default = _from_file(Path(rest[at + 1]), default)
+        path = Path(rest[at + 1])
+        with bad_input(f"{path}: "):
+            default = read_config(path, default)
         del rest[at : at + 2]
 
     def read(
@@ -149,7 +150,7 @@ def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(
+            asked = tyro.cli(
                 read, args=words, prog=f"policylag {command}", config=(tyro.conf.CascadeSubcommandArgs,)
             )
     except ValidationError as wrong:
@@ -158,6 +159,8 @@ def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -
         if not stop.code:
             raise
         raise BadInputError(f"{command.split()[0]}: {_why(stop, said.getvalue())}") from None
+    sys.stderr.write(said.getvalue())  # warnings, of a law without a mean, say
+    return asked
 
 
 @contextlib.contextmanager
@@ -167,7 +170,7 @@ def bad_input(prefix: str = "") -> Iterator[None]:
         yield
     except ValidationError as wrong:
         raise BadInputError(prefix + one_line(wrong)) from None
-    except (ValueError, OSError, EOFError, csv.Error) as wrong:
+    except (ValueError, OSError, RecursionError) as wrong:
         raise BadInputError(prefix + " ".join(str(wrong).split())) from None
 
 
@@ -190,11 +193,14 @@ def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:
         BadInputError: the file, the column or all its rows cannot be used.
     """
     if options.lengths_csv is None:
+        with bad_input("lengths: "):
+            length_law(pipeline.lengths)  # a trace that the configuration names must be readable, too
         return pipeline
     path = options.lengths_csv.expanduser().resolve()
     with bad_input("lengths_csv: "):
         trace = read_lengths(path, options.lengths_column)
-    if not options.silent:
+    # Data that was left out is said in any case; --quiet and --json silence progress.
+    if trace.refused or not options.silent:
         print(f"{path.name}: {trace.rows} lengths, {len(trace.refused)} rows refused", file=sys.stderr)
         for row in trace.refused[:10]:
             print(f"  line {row.line}: {row.value!r} is {row.reason}", file=sys.stderr)
@@ -208,31 +214,20 @@ def must_be_free(folder: Path | None) -> None:
     """Refuse, before any work, a folder that a run could not be written to.
 
     Raises:
-        BadInputError: it exists and holds something, or it is a file.
+        BadInputError: it exists and holds something, it is a file, or nothing can be written beside it.
     """
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInputError(f"out: {folder} is not an empty folder: a run is never written over another")
+    if folder is None:
+        return
+    with bad_input("out: "):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise BadInputError(f"out: {folder} is not an empty folder: a run is never written over another")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder.parent).close()
 
 
-def _from_file(path: Path, default: Config) -> Config:
-    with bad_input(f"{path}: "):
-        text = path.read_text(encoding="utf-8")
-        given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        if not isinstance(given, dict):
-            raise ValueError(f"must hold fields by name, not a {type(given).__name__}")
-        return type(default).model_validate(_merged(default.model_dump(), given))
-
-
-def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """`given` over `base`, table by table; a table that names another kind replaces the old one whole."""
-    merged = dict(base)
-    for key, value in given.items():
-        old = base.get(key)
-        merged[key] = value
-        if isinstance(old, dict) and isinstance(value, dict):
-            kind = old.get("kind")
-            merged[key] = _merged(old, value) if value.get("kind", kind) == kind else value
-    return merged
+def _split(word: str) -> list[str]:
+    """`--config=FILE` as two words."""
+    return word.split("=", 1) if word.startswith("--config=") else [word]
 
 
 def _why(stop: SystemExit, box: str) -> str:
@@ -243,6 +238,6 @@ def _why(stop: SystemExit, box: str) -> str:
     text = re.sub(r"[╭╮╰╯│]", " ", box)
     if isinstance(cause, ValidationError):
         parent = re.search(r"Error parsing (?:--)?([a-z][\w.-]*):", text)
-        return one_line(cause, parent.group(1) if parent else "")
+        return one_line(cause, parent.group(1).removeprefix("config.") if parent else "")
     # Rules part the box's title, the reason and advice; a plain terminal's box is drawn in ASCII.
     return " ".join(re.split(r"[─-]{4,}", text)[1].split())

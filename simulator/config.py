@@ -12,9 +12,10 @@ from simulator.rules.staleness import Staleness
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.trace_csv import read_lengths
 
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-Time: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveTime: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Upper bounds keep sums exact and finite; they are far beyond any machine.
+Count: TypeAlias = Annotated[int, Field(ge=1, le=10**7)]
+Time: TypeAlias = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+PositiveTime: TypeAlias = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class _Record(BaseModel):
@@ -96,7 +97,7 @@ class PipelineConfig(_Record):
     length_correlation: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Within a prompt, on the Gaussian scale."""
     staleness: Annotated[StalenessRule, Field(discriminator="kind")] = Unbounded()
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     @property
     def batch_rollouts(self) -> int:

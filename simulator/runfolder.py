@@ -79,6 +79,14 @@ def _git(*arguments: str) -> str:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Readable JSON, replaced in one step."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file that is there whole or as it was before."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

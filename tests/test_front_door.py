@@ -61,6 +61,16 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["simulate", "--config"], ["--config"]),
         (["simulate", "--config", "no-such.toml"], ["no-such.toml"]),
         (["simulate", "--lengths-csv", "no-such.csv"], ["lengths_csv", "no-such.csv"]),
+        (["simulate", "lengths:trace", "--lengths.path", "no-such.csv"], ["lengths", "no-such.csv"]),
+        (["simulate", "--seconds-per-token", "1e308"], ["seconds_per_token", "1e+308"]),
+        (["simulate", "--slots", "1000000000"], ["slots", "1000000000"]),
+        (["simulate", "lengths:fixed", "--lengths.tokens", "9007199254740992"], ["lengths.tokens"]),
+        (["learn", "--pipeline.seed", "18446744073709551616"], ["seed", "18446744073709551616"]),
+        (["simulate", "--out", "/proc/x/y"], ["out", "/proc/x"]),
+        (
+            ["study", "quick", "pipeline.staleness:bounded-lag", "--pipeline.staleness.eta-batches", "-1"],
+            ["pipeline.staleness.eta_batches", "-1"],
+        ),
     ],
 )
 def test_bad_input_is_one_line_that_names_field_and_value(
@@ -86,6 +96,10 @@ def test_bad_input_is_one_line_that_names_field_and_value(
             "line 2: 'x' is not a number; line 3: '-1' is negative; line 4: 'nan' is NaN",
         ),
         ("length\n5\n", "no column 'tokens'; it has ['length']"),
+        ("tokens,tokens\n5,6\n", "more than one column 'tokens'"),
+        ("tokens\n1,234\n1_000\n", "is followed by too many fields; line 3: '1_000' is not a number"),
+        ('tokens\n"5\n6\n', "is not a CSV file"),
+        ("tokens\n\xff\xfe", "is not a CSV file"),
     ],
 )
 @pytest.mark.parametrize("command", [["simulate"], ["learn"], ["study", "quick"]])
@@ -98,7 +112,7 @@ def test_a_csv_without_a_usable_length_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.csv").write_text(content)
+    (tmp_path / "t.csv").write_text(content, encoding="latin-1")
     assert said in refused([*command, "--lengths-csv", "t.csv"], capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
@@ -153,6 +167,23 @@ def test_a_written_configuration_can_be_passed_in_again(tmp_path: Path) -> None:
     assert meta["versions"]["torch"]
 
 
+def test_a_learning_run_is_named_by_its_estimator(tmp_path: Path) -> None:
+    """Not by the experiment whose fields were changed into it."""
+    flags = [f"--pipeline.{flag[2:]}" for flag in SMALL]
+    first = json.loads(printed(["learn", "grpo-dis", *flags, "--json", f"--out={tmp_path / 'one'}"]))
+    again = json.loads(printed(["learn", f"--config={tmp_path / 'one' / 'config.json'}", "--json"]))
+    assert (first["arm"], first["digest"]) == (again["arm"], again["digest"])
+    assert json.loads((tmp_path / "one" / "meta.json").read_text())["arm"] == "grpo-dis"
+
+
+def test_a_law_without_a_mean_is_warned_of() -> None:
+    words = ["lengths:pareto", "--lengths.shape=0.9", "--lengths.minimum-tokens=10"]
+    command = [sys.executable, "policylag.py", "simulate", *SMALL, *words]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert "infinite" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_run_is_never_written_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.txt").write_text("precious")
     assert "not an empty folder" in refused(["simulate", *SMALL, f"--out={tmp_path}"], capsys)
@@ -169,7 +200,7 @@ def test_a_small_study_from_words_to_verdicts(tmp_path: Path, capsys: pytest.Cap
     for measure in ("collapsed", "masked tokens", "flat tokens", "hours to target"):
         assert measure in said
     claims = [line for line in said.splitlines() if line.startswith("H")]
-    assert len(claims) == 7
+    assert len(claims) == 6
     verdicts = ("supported", "contradicted", "not separable")
     assert all(any(verdict in line for verdict in verdicts) for line in claims)
     page = (out / "report.html").read_text()
@@ -182,7 +213,7 @@ def test_a_small_study_from_words_to_verdicts(tmp_path: Path, capsys: pytest.Cap
     assert policylag.main(["report", str(out)]) == 0
     assert (out / "report.html").read_text() == page  # made again, byte for byte
     assert policylag.main([*words, "--json"]) == 0  # everything is there already
-    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]) == 7
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]) == 6
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -205,3 +236,12 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("0\n")
     assert "Traceback" not in done.stderr
+
+
+def test_closed_and_full_streams_end_without_a_traceback() -> None:
+    words = " ".join([sys.executable, "policylag.py", "simulate", *SMALL])
+    for redirect, status in (("2>&-", 0), (">/dev/full", 1)):
+        command = ["bash", "-c", f"{words} {redirect}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr

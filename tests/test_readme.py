@@ -22,10 +22,20 @@ def test_ten_lines_of_python(capsys: pytest.CaptureFixture[str]) -> None:
     "line", re.findall(r"^policylag (simulate [^#\n]*?)(?:\s+#.*)?$", README, re.MULTILINE)
 )
 def test_simulate_commands(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if "..." in line:
-        pytest.skip("an outline, not a command")
     assert policylag.main([*shlex.split(line), "--updates=16", "--quiet"]) == 0
     assert "mean_lag" in capsys.readouterr().out
+
+
+def test_learn_and_report_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order they are written; each needs what the ones before it left."""
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(r"^policylag ((?:learn|report) [^#\n]*?)(?:\s+#.*)?$", README, re.MULTILINE)
+    assert len(lines) == 3
+    for line in lines:
+        words = shlex.split(line)
+        short = ["--pipeline.updates=8", "--quiet"] if words[0] == "learn" else []
+        assert policylag.main([*words, *short]) == 0
+    assert (tmp_path / "runs" / "one" / "report.html").is_file()
 
 
 def test_links_lead_somewhere() -> None:

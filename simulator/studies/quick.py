@@ -133,16 +133,6 @@ HYPOTHESES: Final = (
     ),
     Hypothesis(
         id="H6",
-        claim="SAO masks less than 0.6 % of its tokens",
-        source=f"{PAPER}: the masked share stays below about 0.006",
-        metric="masked_fraction",
-        kind="threshold",
-        better_arm="sao",
-        direction="lower",
-        threshold=0.006,
-    ),
-    Hypothesis(
-        id="H7",
         claim="GRPO with the double-sided mask ends more accurate than with the one-sided clip",
         source=f"{PAPER}: why the mask is double-sided; this control is ours",
         metric="final_accuracy",

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import joblib
 
@@ -31,10 +32,18 @@ class Outcome:
     """Traceback, if it failed."""
 
 
-def missing(cells: Sequence[Cell], study: Path) -> list[Cell]:
-    """Cells without a finished run, in the order given; leftovers of killed runs are removed."""
+_STALE_S: Final = 600.0
+
+
+def remove_leftovers(study: Path) -> None:
+    """Remove what killed runs left half-written; what is younger than ten minutes may still be at work."""
     for leftover in (study / "cells").glob(".*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        if time.time() - leftover.stat().st_mtime > _STALE_S:
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def missing(cells: Sequence[Cell], study: Path) -> list[Cell]:
+    """Cells without a finished run, in the order given."""
     return [cell for cell in cells if not cell.is_done(study)]
 
 
@@ -72,11 +81,15 @@ def run_cells(
 
 def _guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent: int) -> Outcome:
     if os.getpid() != parent:
+        if os.getppid() != parent:
+            os._exit(1)  # the study was killed: nobody waits for this cell
         # The terminal sends Ctrl-C to the whole process group; only the parent shall answer it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run(cell, study)
     except Exception:
+        if cell.is_done(study):  # a process of a killed study was faster: the same content
+            return Outcome(cell=cell)
         return Outcome(cell=cell, error=traceback.format_exc())
     return Outcome(cell=cell)
 

@@ -24,10 +24,10 @@ from simulator.world.deepseek_r1 import KNOT_PROBABILITIES, KNOT_TOKENS
 Probabilities: TypeAlias = NDArray[np.float64]
 Tokens: TypeAlias = NDArray[np.int64]
 PositiveFloat: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
+PositiveInt: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 
-LONGEST_TOKENS = 2**53
-"""Where an uncapped law ends: the largest integer that a float holds exactly."""
+LONGEST_TOKENS = 10**9
+"""Where an uncapped law ends: no answer is longer, and sums of millions of them are exact integers."""
 
 
 class LengthLaw(Protocol):
@@ -82,6 +82,14 @@ class LogNormal(_Law):
     kind: Literal["lognormal"] = "lognormal"
     mean_tokens: PositiveFloat
     sd_tokens: PositiveFloat
+
+    @model_validator(mode="after")
+    def _has_a_shape(self) -> Self:
+        if self.sd_tokens / self.mean_tokens > 1e6:
+            raise ValueError(
+                f"sd_tokens ({self.sd_tokens}) is over a million times mean_tokens ({self.mean_tokens})"
+            )
+        return self
 
     @property
     def sigma(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,15 +57,19 @@ def read_lengths(
         ValueError: the column is not there; or no row was accepted, naming how many and the first reasons.
     """
     path = Path(path)
-    with _open(path) as file:
-        reader = csv.DictReader(file)
-        header = reader.fieldnames or []
-        for name in (column, weights_column):
-            if name is not None and name not in header:
-                raise ValueError(f"{path} has no column {name!r}; it has {list(header)}")
-        if weights_column is None and _WEIGHTS in header and column != _WEIGHTS:
-            weights_column = _WEIGHTS
-        values, weights, refused = _parse(reader, column, weights_column)
+    try:
+        with _open(path) as file:
+            reader = csv.DictReader(file, strict=True)
+            header = reader.fieldnames or []
+            if weights_column is None and _WEIGHTS in header and column != _WEIGHTS:
+                weights_column = _WEIGHTS
+            for name in (column, weights_column):
+                if name is not None and header.count(name) != 1:
+                    found = "no column" if name not in header else "more than one column"
+                    raise ValueError(f"{path} has {found} {name!r}; it has {list(header)}")
+            values, weights, refused = _parse(reader, column, weights_column)
+    except (UnicodeDecodeError, gzip.BadGzipFile, zlib.error, EOFError, csv.Error) as broken:
+        raise ValueError(f"{path} is not a CSV file in UTF-8, plain or .gz: {broken}") from broken
     if not values:
         reasons = "; ".join(f"line {row.line}: {row.value!r} is {row.reason}" for row in refused[:3])
         raise ValueError(f"{path}: none of {len(refused)} rows has a usable length in {column!r}. {reasons}")
@@ -90,7 +95,8 @@ def _parse(
     weights: list[float] = []
     refused: list[RefusedRow] = []
     for row in reader:
-        reason = why_not_tokens(row[column])
+        # Fields beyond the header gather under None: 1,234 without quotes is not a length of 1.
+        reason = "followed by too many fields" if None in row else why_not_tokens(row[column])
         if reason is not None:
             refused.append(RefusedRow(line=reader.line_num, value=row[column], reason=reason))
             continue
@@ -102,7 +108,8 @@ def _parse(
         weights.append(float(weight))
     if values and not any(weights):
         raise ValueError(f"the weights in {weights_column!r} are all zero")
-    return values, weights, refused
+    largest = max(weights, default=1.0)  # only shares count, and sums must stay finite
+    return values, [weight / largest for weight in weights], refused
 
 
 def why_not_tokens(text: str | None) -> str | None:
@@ -110,7 +117,7 @@ def why_not_tokens(text: str | None) -> str | None:
     if text is None or not text.strip():
         return "missing"
     try:
-        number = float(text)
+        number = float(text.replace("_", "?"))  # 1_000 is Python's way to write a number, not a CSV's
     except ValueError:
         return "not a number"
     for wrong, reason in _faults(number):
