@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from algorithms.decoupled import decoupled_ppo
 from algorithms.estimator import Estimator
 from algorithms.grpo import grpo, grpo_behaviour_clip, grpo_dis
+from algorithms.icepop import icepop, kpop
+from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis
 from algorithms.sao import sao, sao_running_mean
+from algorithms.tis import sequence_tis, token_tis
 
 COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo,
@@ -19,6 +23,15 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo_dis,
     sao,
     sao_running_mean,
+    token_tis,
+    sequence_tis,
+    sequence_mis,
+    geometric_rs,
+    k3_rs,
+    mis_po,
+    icepop,
+    kpop,
+    decoupled_ppo,
 )
 
 

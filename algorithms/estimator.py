@@ -1,4 +1,4 @@
-"""An estimator is four choices: advantage, log-ratio, trust region, aggregate."""
+"""An estimator is four choices: advantage, log-ratio, trust region, aggregate; some add a correction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from algorithms.advantage import Advantage
 from algorithms.aggregate import Aggregate
+from algorithms.correction import Correction
 from algorithms.critic import CriticRecipe
 from algorithms.ratio import LogRatio
 from algorithms.rollout import Batch
@@ -43,6 +44,12 @@ class Estimator:
     counted: Callable[[Float[Tensor, "B T"]], Bool[Tensor, "B T"]] | None = None
     """Log-ratio -> tokens that the divisor counts; None counts every action token. With
     `trust.inside(...)` the mean runs over kept tokens only, so a stale batch takes full-size steps."""
+    correction: Correction | None = None
+    """Detached weight of each token, which multiplies its surrogate and no regulariser; zero drops the
+    token from the numerator. The divisor, a rollout's own length and the advantages count it still."""
+    kept_only: bool = False
+    """True: the divisor leaves out tokens (and rollouts) that `correction` dropped. A rollout's own
+    length, by which `sequence_mean` divides, stays as it is."""
 
     def total(self, batch: Batch, log_probs: Float[Tensor, "B T"] | None = None) -> Int[Tensor, ""]:
         """The divisor's count, over the rows of `batch`; the sum over ranks belongs in `loss`.
@@ -54,12 +61,14 @@ class Estimator:
         Raises:
             ValueError: `counted` is set and `log_probs` absent.
         """
+        kept = batch.action_mask
+        if self.correction is not None and self.kept_only:
+            kept = kept & (self.correction(batch) > 0)
         if self.counted is None:
-            return self.aggregate.count(batch.action_mask)
+            return self.aggregate.count(kept)
         if log_probs is None:
             raise ValueError("this estimator counts kept tokens only: total() needs log_probs, got None")
-        kept = self.counted(self.log_ratio(log_probs.detach(), batch))
-        return self.aggregate.count(batch.action_mask & kept)
+        return self.aggregate.count(kept & self.counted(self.log_ratio(log_probs.detach(), batch)))
 
     def surrogate(
         self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
@@ -81,7 +90,12 @@ class Estimator:
         # Mask every input before any arithmetic, so that padding may hold anything.
         log_probs = log_probs.where(mask, 0.0)
         advantages = advantages.detach().where(mask, 0.0)
-        return self.trust(self.log_ratio(log_probs, batch), advantages, log_probs).where(mask, 0.0)
+        terms = self.trust(self.log_ratio(log_probs, batch), advantages, log_probs)
+        if self.correction is not None:
+            weight = self.correction(batch).detach()
+            # Select before multiplying: zero times an infinite log-prob would be NaN.
+            terms = weight * terms.where(weight > 0, 0.0)
+        return terms.where(mask, 0.0)
 
     def loss(
         self,

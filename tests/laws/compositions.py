@@ -12,13 +12,17 @@ from torch import Tensor
 
 from algorithms.advantage import group_centred, leave_one_out, reward_minus_value, whitened
 from algorithms.aggregate import Aggregate, constant, sequence_mean, token_mean
+from algorithms.catalogue import by_name
+from algorithms.correction import both, token_ratio, token_truncated, veto
 from algorithms.critic import CriticRecipe
+from algorithms.decoupled import decoupled_ppo
 from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
-from algorithms.grpo import grpo, grpo_behaviour_clip, grpo_dis
+from algorithms.grpo import grpo, grpo_behaviour_clip
+from algorithms.icepop import icepop
 from algorithms.ratio import per_sequence, per_sequence_product, per_token, per_token_old
 from algorithms.rollout import Batch
-from algorithms.sao import sao, sao_running_mean
+from algorithms.sao import sao
 from algorithms.trust import (
     double_sided_mask_undetached,
     dual_clip,
@@ -46,11 +50,24 @@ def _of(advantage, log_ratio, trust, aggregate) -> Estimator:
     return Estimator(advantage=advantage, log_ratio=log_ratio, trust=trust, aggregate=aggregate)
 
 
+# By name in the catalogue: compositions whose on-policy gradient is REINFORCE's under another aggregate
+# than their own, or (None) not at all.
+ON_POLICY: dict[str, Aggregate | None] = {}
+
+
+def _catalogue() -> dict[str, Composition]:
+    made = {name: make() for name, make in by_name().items()}
+    return {
+        name.replace("_", " "): Composition(
+            estimator=estimator, reinforce=ON_POLICY.get(name, estimator.aggregate)
+        )
+        for name, estimator in made.items()
+    }
+
+
 COMPOSITIONS: dict[str, Composition] = {
-    "grpo": _own(grpo()),
+    **_catalogue(),
     "grpo token mean": _own(grpo(aggregate=token_mean)),
-    "grpo behaviour clip": _own(grpo_behaviour_clip()),
-    "grpo dis": _own(grpo_dis()),
     "dual clip": _own(dataclasses.replace(grpo_behaviour_clip(), trust=dual_clip(0.2, 0.28, cap=3.0))),
     "dr grpo": _own(_of(group_centred, per_token_old, ppo_clip(0.2, 0.2), constant(7))),
     "rloo": _own(_of(leave_one_out, per_token, score, constant(1))),
@@ -67,14 +84,15 @@ COMPOSITIONS: dict[str, Composition] = {
     "plain gae": _own(
         _of(partial(skip_observation_gae, lam=0.95), per_token, ppo_clip(0.2, 0.2), token_mean)
     ),
-    "sao": _own(sao()),
     "sao coding": _own(sao(eps_low=0.8, eps_high=3.0)),
+    "icepop kept tokens": _own(icepop(aggregate=token_mean, kept_only=True)),
+    "decoupled capped": _own(decoupled_ppo(correction=token_truncated(5.0))),
+    "decoupled vetoed": _own(decoupled_ppo(correction=both(token_ratio, veto(1e-4)))),
     "sao whitened": _own(sao(normalise=whitened)),
     "sao no bootstrap": _own(sao(bootstrap_truncated=False, gamma=0.9)),
     "sao mean per rollout": _own(sao(aggregate=sequence_mean)),
     "sao kept tokens": _own(sao(counted=inside)),
     "sao full critic": _own(sao(critic=CriticRecipe(updates_per_policy_update=1, value_when="after"))),
-    "sao running mean": _own(sao_running_mean()),
     # Gradient r A (1 + log pi): not REINFORCE even on-policy, which is why it is an ablation.
     "sao undetached": Composition(estimator=sao(trust=double_sided_mask_undetached), reinforce=None),
 }
@@ -93,11 +111,13 @@ def random_batch(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> Batch:
         return torch.randn(*shape, generator=g, dtype=torch.float64).to(dtype)
 
     behaviour = -numbers(b, t).abs() - 0.1
+    # Rollouts of both groups on which trainer and engine agree, for what drops every other one.
+    mismatch = torch.tensor([1e-4, 1e-4, 0.1, 0.1, 1e-4, 0.1, 0.1], dtype=dtype)[:, None]
     return Batch(
         token_ids=torch.randint(0, 9, (b, t), generator=g),
         action_mask=mask,
         behaviour_log_probs=behaviour,
-        old_log_probs=behaviour + 0.1 * numbers(b, t),
+        old_log_probs=behaviour + mismatch * numbers(b, t),
         policy_versions=torch.randint(0, 4, (b, t), generator=g),
         rewards=numbers(b, t),
         prompt_ids=torch.tensor([0, 0, 0, 1, 1, 1, 2]),
