@@ -56,10 +56,11 @@ def token_truncated(cap: float) -> Correction:
     r"""Truncated importance sampling by token (token-TIS): :math:`\min(\rho_t, C)`.
 
     Args:
-        cap: C, at least 1: 2 in most trainers, 1.2 to 5 in some. Infinity leaves `token_ratio`.
+        cap: C, positive: 2 in most trainers, 1.2 to 5 in some. Infinity leaves `token_ratio`; below one
+            even an on-policy token is scaled.
 
     Raises:
-        ValueError: `cap` below 1, which would scale even an on-policy token.
+        ValueError: `cap` is not positive.
 
     References:
         Yao et al., Your Efficient RL Framework Secretly Brings You Off-Policy RL Training, 2025.
@@ -75,10 +76,10 @@ def sequence_truncated(cap: float) -> Correction:
     Truncated after the product, so a long rollout is either near C or near zero.
 
     Args:
-        cap: C, at least 1; 2 in verl.
+        cap: C, positive; 2 in verl.
 
     Raises:
-        ValueError: `cap` below 1.
+        ValueError: `cap` is not positive.
 
     References:
         Liu, Li et al., When Speed Kills Stability, 2025. https://richardli.xyz/rl-collapse.
@@ -247,8 +248,8 @@ def _ratio(level: LogRatio, batch: Batch) -> Float[Tensor, "B T"]:
 
 
 def _truncated(weight: Correction, cap: float) -> Correction:
-    if not cap >= 1:
-        raise ValueError(f"cap must be at least 1, got {cap}")
+    if not cap > 0:
+        raise ValueError(f"cap must be positive, got {cap}")
     return lambda batch: weight(batch).clamp(max=cap)
 
 
