@@ -115,7 +115,8 @@ def soft_weight(
         log_w = log_ratio.clamp(math.log(1e-8), 20.0)
         good = lam_good + k_good * log_w - lam_good * log_w.exp()
         bad = lam_bad + k_bad * log_w - lam_bad * log_w.exp()
-        return bounded_exp(good).where(advantages >= 0, bounded_exp(bad))
+        # Both exponents are bounded above, at w = k / lambda; far out the weight is exactly zero.
+        return good.where(advantages >= 0, bad).exp()
 
     return _weighted(weight)
 
