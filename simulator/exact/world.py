@@ -73,7 +73,7 @@ class World:
         return self.probabilities() @ self.rewards
 
     def scores(self) -> Float64[Tensor, "Y T S V"]:
-        r"""Gradient of each log-prob by the logits: :math:`1_{v=a} - \pi(v \mid s)` in the row of its prefix."""
+        r"""Gradient of each log-prob by the logits: in its own row :math:`1_{v=a} - \pi(v \mid s)`."""
         s, v = self.logits.shape
         own_row = torch.nn.functional.one_hot(self.states, s).to(self.logits.dtype)
         chosen = torch.nn.functional.one_hot(self.tokens, v).to(self.logits.dtype)
