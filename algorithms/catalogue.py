@@ -9,13 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from algorithms.cispo import cispo, scalerl
+from algorithms.dapo import dapo
 from algorithms.decoupled import decoupled_ppo
+from algorithms.delta import grpo_delta
+from algorithms.dppo import dppo_kl, dppo_tv
+from algorithms.dr_grpo import dr_grpo
 from algorithms.estimator import Estimator
+from algorithms.gmpo import gmpo
 from algorithms.grpo import grpo, grpo_behaviour_clip, grpo_dis
+from algorithms.gspo import gspo, gspo_token
 from algorithms.icepop import icepop, kpop
+from algorithms.kimi import kimi
 from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis
+from algorithms.opsm import opsm
+from algorithms.reinforce_pp import reinforce_pp, reinforce_pp_baseline
+from algorithms.rloo import rloo
 from algorithms.sao import sao, sao_running_mean
+from algorithms.sapo import sapo
 from algorithms.tis import sequence_tis, token_tis
+from algorithms.topr import topr
+from algorithms.truncated_is import aipo, pipelinerl, torchforge_reinforce
+from algorithms.vespo import vespo
 
 COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo,
@@ -32,6 +47,27 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     icepop,
     kpop,
     decoupled_ppo,
+    dr_grpo,
+    dapo,
+    rloo,
+    reinforce_pp,
+    reinforce_pp_baseline,
+    gspo,
+    gspo_token,
+    gmpo,
+    cispo,
+    scalerl,
+    pipelinerl,
+    aipo,
+    torchforge_reinforce,
+    topr,
+    vespo,
+    dppo_tv,
+    dppo_kl,
+    sapo,
+    grpo_delta,
+    opsm,
+    kimi,
 )
 
 
