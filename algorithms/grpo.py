@@ -2,7 +2,7 @@
 
 All three centre rewards on the group, divide by its sample standard deviation and let every rollout
 weigh the same (`sequence_mean`: the published objective; DAPO and many trainers use `token_mean`).
-None carries the KL term to a reference model. For Dr. GRPO replace `advantage` and `aggregate`.
+None carries the KL term to a reference model. Relatives have files of their own: `dapo`, `dr_grpo`, `gspo`.
 """
 
 from __future__ import annotations

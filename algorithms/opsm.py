@@ -22,7 +22,7 @@ def off_policy_sequence_mask(trust: TrustRegion, *, delta: float) -> TrustRegion
     .. math:: \text{keep if}\quad A \ge 0 \quad\text{or}\quad \frac{1}{L}\sum_t \log\frac{\mu}{\pi} \le \delta
 
     The mean runs over tokens of negative advantage: over all action tokens, provided that the advantage is
-    the same along a rollout. Dropped tokens stay in the divisor.
+    the same along a rollout. Dropped tokens stay in the divisor, and in the group's baseline.
 
     Args:
         trust: what kept tokens contribute; it must read the log-ratio of single tokens.
@@ -62,7 +62,7 @@ def opsm(
 
     Args:
         eps_low, eps_high: half-widths of the clip, against the engine that sampled.
-        delta: *choice*, 1e-4 as in slime: the paper never says.
+        delta: *choice*, 1e-4 as in slime.
         advantage: *choice*, GRPO's; it must be the same along a rollout.
         aggregate: *choice*, every rollout weighing the same.
 

@@ -22,7 +22,8 @@ def topr(
     Args:
         log_ratio: *choice*, `per_sequence_product`, the paper's ratio of the whole trajectory; `per_token` is
             ROLL's and weighs each bad token by itself.
-        advantage: *choice*, the reward minus the group's mean; the paper also uses the raw sign of a reward.
+        advantage: *choice*, the reward minus the group's mean; the paper splits by the sign of the
+            reward itself.
         aggregate: *choice*, `token_mean`.
 
     References:
