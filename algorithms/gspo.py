@@ -61,8 +61,8 @@ def gspo(
     """GSPO: a group for a baseline, PPO's clip on the mean log-ratio of each rollout.
 
     Args:
-        eps_low, eps_high: half-widths around a geometric mean, hundreds of times tighter than a token's. (verl also
-            stops that mean's log at 10; `bounded_exp` stops it at 20.)
+        eps_low, eps_high: half-widths around a geometric mean, hundreds of times tighter than a token's.
+            (verl also stops that mean's log at 10; here `bounded_exp` stops it at 20.)
         log_ratio: *choice*, the token ratio to average: `per_token_old` as in the paper; `per_token` is
             against the engine that sampled, and sees staleness.
         advantage: *choice*, GRPO's.
