@@ -43,6 +43,7 @@ def by_lag(
     axes.set_xscale("symlog", linthresh=1, base=2)
     axes.set_xticks(lags, [str(lag) for lag in lags])
     axes.minorticks_off()
+    axes.set_xlim(min(lags) - 0.1)
 
 
 def sweep_heat(
@@ -64,7 +65,7 @@ def sweep_heat(
     values = grid.to_numpy(dtype=float)
     axes.pcolormesh(values, cmap="cividis", vmin=0.0, vmax=1.0, edgecolors="white", linewidth=0.5)
     for (row, place), value in np.ndenumerate(values):
-        ink = "black" if value > 0.55 else "white"
+        ink = "black" if value > 0.45 else "white"
         axes.text(
             place + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", color=ink, fontsize="small"
         )

@@ -19,7 +19,7 @@ from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_sequence_product, per_token
 from algorithms.trust import double_sided_mask, importance_weighted, ppo_clip
 from simulator.exact.gradient import drift_nats, expected_gradient
-from simulator.exact.world import LENGTH_TOKENS, VOCABULARY, Drift, World, random_walk, random_world
+from simulator.exact.world import LENGTH_TOKENS, VOCABULARY, Drift, World, name_of, random_walk, random_world
 
 LAGS_UPDATES: Final = (0, 1, 4, 16)
 WORLDS: Final = 16
@@ -58,7 +58,7 @@ def table(
 
     A constant factor is the learning rate's business (a mean over tokens halves the gradient of two of them),
     so gradients are divided by `scale`, the component along the true gradient that the same estimator
-    has on fresh data.
+    has on fresh data. All get the same exact advantages: those that differ by advantage alone agree.
 
     Args:
         lags: updates between the policy that sampled and the policy that learns.
@@ -67,7 +67,7 @@ def table(
         advance: called after each world.
 
     Returns:
-        Columns world, estimator, lag, drift_nats (KL(mu || pi) a token), relative_bias
+        Columns world, drift (its name), estimator, lag, drift_nats (KL(mu || pi) a token), relative_bias
         :math:`|E g - \nabla J| / |\nabla J|`, cosine, component (of E g along the true gradient, in
         units of it: 1 is right, less is thrown away), std_per_rollout (in units of the true gradient's
         norm), masked, clipped, flat (shares of tokens by probability) and scale.
@@ -77,7 +77,7 @@ def table(
     """
     return pd.DataFrame(
         [
-            {"world": index, "estimator": name, "lag": lag, **row}
+            {"world": index, "drift": name_of(drift), "estimator": name, "lag": lag, **row}
             for index, past in _pasts(lags, worlds, seed, drift, advance)
             for name, estimator in {**estimators, **REFERENCES}.items()
             for lag, row in _rows(estimator, past, lags)
@@ -107,7 +107,15 @@ def sweep(
     made = [TRUSTS[trust](low, high) for trust, low, high in grid]
     return pd.DataFrame(
         [
-            {"world": index, "trust": trust, "eps_low": low, "eps_high": high, "lag": lag, **row}
+            {
+                "world": index,
+                "drift": name_of(drift),
+                "trust": trust,
+                "eps_low": low,
+                "eps_high": high,
+                "lag": lag,
+                **row,
+            }
             for index, past in _pasts(lags, worlds, seed, drift, advance)
             for (trust, low, high), region in zip(grid, made, strict=True)
             for lag, row in _rows(

@@ -7,9 +7,9 @@ so a gradient is known to rounding. The rules are those of a language model at t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, final
+from typing import Final, Protocol, final
 
 import numpy as np
 import torch
@@ -88,8 +88,15 @@ class World:
         return dataclasses.replace(self, logits=logits)
 
 
-Drift: TypeAlias = Callable[[World, int, np.random.Generator], list[World]]
-"""(world, updates, generator) -> the world 0, 1, ..., updates ago. A longer past keeps the shorter one's."""
+class Drift(Protocol):
+    """(world, updates, generator) -> the world 0, 1, ..., updates ago.
+
+    A longer past keeps the shorter one.
+    """
+
+    __name__: str
+
+    def __call__(self, world: World, updates: int, rng: np.random.Generator, /) -> list[World]: ...
 
 
 def random_walk(world: World, updates: int, rng: np.random.Generator) -> list[World]:
@@ -114,8 +121,12 @@ def ascent(world: World, updates: int, rng: np.random.Generator) -> list[World]:
     return past
 
 
-DRIFTS: Final[Mapping[str, Drift]] = {"random-walk": random_walk, "ascent": ascent}
-"""By the name that a command line gives them."""
+def name_of(drift: Drift) -> str:
+    """The function's name, as a command line writes it."""
+    return drift.__name__.replace("_", "-")
+
+
+DRIFTS: Final[Mapping[str, Drift]] = {name_of(drift): drift for drift in (random_walk, ascent)}
 
 
 def random_world(rng: np.random.Generator) -> World:

@@ -19,7 +19,7 @@ def table() -> pd.DataFrame:
     """Biases 0 at lag 0; 0.1, 0.2, 0.3 in three worlds at lag 4."""
     return pd.DataFrame(
         [
-            {"world": world, "estimator": name, "lag": lag, "drift_nats": 0.02 * (lag > 0)}
+            {"world": world, "estimator": name, "lag": lag, "drift": "ascent", "drift_nats": 0.02 * (lag > 0)}
             | {"relative_bias": 0.1 * (world + 1) * (lag > 0), "component": 1 - 0.5 * (lag > 0)}
             | FLAT
             for world in range(3)
@@ -34,7 +34,15 @@ def sweep() -> pd.DataFrame:
     """Relative bias is eps_low + eps_high / 100, the same in every world."""
     return pd.DataFrame(
         [
-            {"world": world, "trust": trust, "eps_low": low, "eps_high": high, "lag": lag, "drift_nats": 0.1}
+            {
+                "world": world,
+                "trust": trust,
+                "eps_low": low,
+                "eps_high": high,
+                "lag": lag,
+                "drift": "ascent",
+                "drift_nats": 0.1,
+            }
             | {"relative_bias": (low + high / 100) * (lag > 0), "component": 0.5}
             | FLAT
             for world, trust, low, high, lag in itertools.product(
@@ -57,7 +65,7 @@ def test_the_unit_of_an_interval_is_the_world(table: pd.DataFrame):
 def test_text_fits_a_terminal_and_says_n_drift_and_every_estimator(table, sweep):
     said = bias_report.text(table, sweep)
     assert max(map(len, said.splitlines())) <= 80
-    assert "n = 3 worlds" in said
+    assert "n = 3 worlds; drift: ascent" in said
     assert "lag 4: the policies are 0.02 nats a token apart" in said
     assert "sao                  0.20 [-0.05, 0.45]" in said
     assert said.count("a-name-of-more-than-twenty-letters") == 2
@@ -68,7 +76,7 @@ def test_text_fits_a_terminal_and_says_n_drift_and_every_estimator(table, sweep)
 
 def test_json_is_one_object_of_finite_numbers_and_nulls(table, sweep):
     found = json.loads(bias_report.to_json(table, sweep))
-    assert found["worlds"] == 3
+    assert (found["worlds"], found["drift"]) == (3, "ascent")
     assert len(found["estimators"]) == 4
     assert len(found["sweep"]) == 24
     assert json.loads(bias_report.to_json(table))["sweep"] is None
