@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from algorithms.advantage import group_centred, leave_one_out, reward_minus_value, whitened
+from algorithms.advantage import group_centred, reward_minus_value, whitened
 from algorithms.aggregate import Aggregate, constant, sequence_mean, token_mean
 from algorithms.catalogue import by_name
 from algorithms.correction import both, token_ratio, token_truncated, veto
@@ -20,7 +20,7 @@ from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo, grpo_behaviour_clip
 from algorithms.icepop import icepop
-from algorithms.ratio import per_sequence, per_sequence_product, per_token, per_token_old
+from algorithms.ratio import per_sequence_product, per_token
 from algorithms.rollout import Batch
 from algorithms.sao import sao
 from algorithms.trust import (
@@ -29,7 +29,6 @@ from algorithms.trust import (
     importance_weighted,
     inside,
     ppo_clip,
-    score,
 )
 
 
@@ -69,11 +68,6 @@ COMPOSITIONS: dict[str, Composition] = {
     **_catalogue(),
     "grpo token mean": _own(grpo(aggregate=token_mean)),
     "dual clip": _own(dataclasses.replace(grpo_behaviour_clip(), trust=dual_clip(0.2, 0.28, cap=3.0))),
-    "dr grpo": _own(_of(group_centred, per_token_old, ppo_clip(0.2, 0.2), constant(7))),
-    "rloo": _own(_of(leave_one_out, per_token, score, constant(1))),
-    "gspo": _own(
-        dataclasses.replace(grpo_behaviour_clip(eps_low=3e-4, eps_high=4e-4), log_ratio=per_sequence)
-    ),
     "importance weighted": _own(_of(group_centred, per_token, importance_weighted, token_mean)),
     # The product's gradient is the same at every token of a row: its mean over them is the row's sum.
     "sequence product": Composition(
