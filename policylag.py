@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from simulator.command_line import Options
@@ -164,11 +164,38 @@ def report(words: list[str]) -> int:
     return 0
 
 
+def bias(words: list[str]) -> int:
+    """bias and variance of an estimator against the exact gradient, by lag"""
+    from analysis.bias_report import files, text, to_json
+    from simulator.command_line import bad_input, must_be_free
+    from simulator.exact.ask import ask
+    from simulator.exact.bias import sweep, table
+    from simulator.exact.world import DRIFTS
+    from simulator.progress import progress
+    from simulator.runfolder import write_text
+
+    asked = ask(words)
+    must_be_free(asked.out)
+    drift = DRIFTS[asked.drift]
+    given: dict[str, Any] = {"lags": asked.lags, "worlds": asked.worlds, "seed": asked.seed, "drift": drift}
+    with progress(asked.worlds * (1 + asked.sweep), "worlds", silent=asked.silent) as advance:
+        found = table(asked.compositions, **given, advance=advance)
+        swept = sweep(**given, advance=advance) if asked.sweep else None
+    if asked.out is not None:
+        with bad_input("out: "):
+            asked.out.mkdir(parents=True, exist_ok=True)
+            for name, content in files(found, swept).items():
+                write_text(asked.out / name, content)
+    print(to_json(found, swept) if asked.json else text(found, swept))
+    return 0
+
+
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "simulate": simulate,
     "learn": learn,
     "study": study,
     "report": report,
+    "bias": bias,
 }
 
 

@@ -58,6 +58,10 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["study", "quick", "--pipeline.group-size", "3"], ["rollouts_per_update (128)", "group_size (3)"]),
         (["study", "quick", "--pipeline.group-size", "1"], ["group_size is 1"]),
         (["report", "no/such/run"], ["no/such/run"]),
+        (["bias"], ["needs an estimator", "grpo-dis"]),
+        (["bias", "grpo", "ppo2"], ["no estimator 'ppo2'"]),
+        (["bias", "grpo", "--lags", "-1"], ["lags", "-1"]),
+        (["bias", "grpo", "--worlds", "1"], ["worlds", "1"]),
         (["simulate", "--config"], ["--config"]),
         (["simulate", "--config", "no-such.toml"], ["no-such.toml"]),
         (["simulate", "--lengths-csv", "no-such.csv"], ["lengths_csv", "no-such.csv"]),
@@ -148,6 +152,15 @@ def test_json_is_one_object_and_nothing_else() -> None:
         found = json.loads(printed([*words, "--json"]))
         assert found["updates"] == 16
         assert 0 <= found["trainer_idle"] <= 1
+
+
+def test_bias_is_zero_on_fresh_data_and_grows_with_lag(tmp_path: Path) -> None:
+    words = ["bias", "grpo", "sao", "--lags", "0", "8", "--worlds", "3", "--json", f"--out={tmp_path / 'b'}"]
+    rows = json.loads(printed(words))["estimators"]
+    for name in ("grpo", "sao"):
+        fresh, stale = (row["relative_bias"] for row in rows if row["estimator"] == name)
+        assert fresh < 1e-9 < 0.01 < stale
+    assert (tmp_path / "b" / "table.csv").is_file()
 
 
 def test_a_cap_clips_and_says_how_much() -> None:
