@@ -24,7 +24,7 @@ HardBatch = tuple[Batch, Float[Tensor, "B T"]]
 
 
 _MOVED = (0.0, 0.125, -0.125, 1.0, -1.0, 1e-4)
-"""Nats, besides the largest: not at all, within every band, out of the common ones, just moved."""
+"""Nats, besides the largest: not at all, inside the usual bands, outside them, next to nothing."""
 
 
 class Token(NamedTuple):
