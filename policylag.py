@@ -1,6 +1,6 @@
 """The front door: one command, a subcommand for each question.
 
-Exit status: 0 done, 1 a run of a study failed, 2 bad input, 130 interrupted. Heavy imports happen inside
+Exit status: 0 done, 1 a run failed or a law is broken, 2 bad input, 130 interrupted. Heavy imports happen inside
 the subcommand that needs them, so that `policylag --help` is quick.
 """
 
@@ -190,12 +190,23 @@ def bias(words: list[str]) -> int:
     return 0
 
 
+def check(words: list[str]) -> int:
+    """does my own estimator obey the laws?"""
+    from simulator.checking import answer, ask, show
+
+    asked = ask(words)
+    verdicts = answer(asked)
+    print(show(verdicts, asked))
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "simulate": simulate,
     "learn": learn,
     "study": study,
     "report": report,
     "bias": bias,
+    "check": check,
 }
 
 
