@@ -1,7 +1,7 @@
 """The front door: one command, a subcommand for each question.
 
-Exit status: 0 done, 1 a run failed or a law is broken, 2 bad input, 130 interrupted. Heavy imports happen inside
-the subcommand that needs them, so that `policylag --help` is quick.
+Exit status: 0 done, 1 a run failed or a law is broken, 2 bad input, 130 interrupted. Heavy imports
+happen inside the subcommand that needs them, so that `policylag --help` is quick.
 """
 
 from __future__ import annotations
