@@ -8,6 +8,7 @@ Token-level advantages of a critic live in `gae`, running-mean baselines in `bas
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -67,6 +68,10 @@ def population_std(centred: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> 
     """Standard deviation with n."""
     size = _group_sum(torch.ones_like(centred), group)
     return (_group_sum(centred.square(), group) / size).sqrt()[group]
+
+
+group_standardised: Advantage = partial(group_centred, scale=sample_std)
+"""GRPO's advantage: centred on the group, divided by its sample standard deviation."""
 
 
 def leave_one_out(batch: Batch) -> Float[Tensor, "B T"]:

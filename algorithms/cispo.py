@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_centred, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_token, per_token_old
@@ -22,7 +22,6 @@ def batch_std(centred: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float
     return centred.std().expand_as(centred)
 
 
-_BY_GROUP = partial(group_centred, scale=sample_std)
 _OVER_BATCH = partial(group_centred, scale=batch_std)
 
 
@@ -31,7 +30,7 @@ def cispo(
     eps_low: float = 1.0,
     eps_high: float = 0.2,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     r"""CISPO: a group for a baseline, the clipped and detached ratio for a weight, every token alike.

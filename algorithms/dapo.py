@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def dapo(
@@ -24,7 +21,7 @@ def dapo(
     eps_low: float = 0.2,
     eps_high: float = 0.28,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     """DAPO's loss: a group for a baseline, a clip that is wider above, every token alike, no KL.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.correction import Correction, token_ratio
 from algorithms.estimator import Estimator
-from algorithms.grpo import grpo
+from algorithms.grpo import grpo_corrected
 
 
 def decoupled_ppo(
@@ -42,8 +40,6 @@ def decoupled_ppo(
         https://arxiv.org/abs/2110.00641.
         Fu et al., AReaL, 2025. https://arxiv.org/abs/2505.24298.
     """
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate),
-        correction=correction,
-        kept_only=kept_only,
+    return grpo_corrected(
+        correction, eps_low=eps_low, eps_high=eps_high, aggregate=aggregate, kept_only=kept_only
     )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_token
 from algorithms.trust import TrustRegion, dual_clip
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def delta_clip(low: float, high: float, *, delta: float) -> TrustRegion:
@@ -43,7 +39,7 @@ def grpo_delta(
     eps_high: float = 0.2,
     delta: float = 4.0,
     log_ratio: LogRatio = per_token,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """GRPO with two-sided clipping: a group for a baseline, a ratio bounded for both signs of advantage.

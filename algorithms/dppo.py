@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.penalty import squared_log_ratio
 from algorithms.ratio import bounded_exp, per_token
 from algorithms.trust import TrustRegion
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 _Moved = Callable[[Float[Tensor, "B T"], Float[Tensor, "B T"]], Float[Tensor, "B T"]]
 
@@ -76,7 +73,7 @@ def dppo_tv(
     delta: float = 0.2,
     cap: float = 20.0,
     pull: float = 0.0,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     """DPPO with total variation: a group for a baseline, the move of a probability for trust.
@@ -102,7 +99,7 @@ def dppo_kl(
     delta: float = 0.05,
     cap: float = 20.0,
     pull: float = 0.0,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     """DPPO with the binary divergence: a group for a baseline, that divergence for trust.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, bounded_exp, per_token_old
 from algorithms.trust import TrustRegion
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def geometric_mean_clip(low: float, high: float) -> TrustRegion:
@@ -57,7 +53,7 @@ def gmpo(
     eps_low: float = 0.4,
     eps_high: float = 0.4,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """GMPO: a group for a baseline, the geometric mean of clipped token ratios for trust.

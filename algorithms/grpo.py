@@ -7,15 +7,14 @@ None carries the KL term to a reference model. Relatives have files of their own
 
 from __future__ import annotations
 
-from functools import partial
+import dataclasses
 
-from algorithms.advantage import group_centred, sample_std
+from algorithms.advantage import group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
+from algorithms.correction import Correction
 from algorithms.estimator import Estimator
 from algorithms.ratio import per_token, per_token_old
 from algorithms.trust import double_sided_mask, ppo_clip
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def grpo(*, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate = sequence_mean) -> Estimator:
@@ -29,7 +28,10 @@ def grpo(*, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate =
         Yu et al., DAPO, 2025. https://arxiv.org/abs/2503.14476.
     """
     return Estimator(
-        advantage=_BY_GROUP, log_ratio=per_token_old, trust=ppo_clip(eps_low, eps_high), aggregate=aggregate
+        advantage=group_standardised,
+        log_ratio=per_token_old,
+        trust=ppo_clip(eps_low, eps_high),
+        aggregate=aggregate,
     )
 
 
@@ -38,7 +40,10 @@ def grpo_behaviour_clip(
 ) -> Estimator:
     """A group for a baseline, PPO's one-sided clip against the engine that sampled each token."""
     return Estimator(
-        advantage=_BY_GROUP, log_ratio=per_token, trust=ppo_clip(eps_low, eps_high), aggregate=aggregate
+        advantage=group_standardised,
+        log_ratio=per_token,
+        trust=ppo_clip(eps_low, eps_high),
+        aggregate=aggregate,
     )
 
 
@@ -50,8 +55,31 @@ def grpo_dis(
     The "GRPO + DIS" arm of Hou et al., 2026. https://arxiv.org/abs/2607.07508.
     """
     return Estimator(
-        advantage=_BY_GROUP,
+        advantage=group_standardised,
         log_ratio=per_token,
         trust=double_sided_mask(eps_low, eps_high),
         aggregate=aggregate,
+    )
+
+
+def grpo_corrected(
+    correction: Correction,
+    *,
+    eps_low: float,
+    eps_high: float,
+    aggregate: Aggregate = sequence_mean,
+    kept_only: bool = False,
+) -> Estimator:
+    """GRPO against pi_old, times a detached weight made of pi_old / mu: what TIS, MIS and IcePop share.
+
+    Args:
+        correction: weight of each token; zero drops it.
+        eps_low, eps_high: half-widths of the clip on pi / pi_old.
+        aggregate: how tokens are averaged.
+        kept_only: whether dropped tokens leave the divisor too.
+    """
+    return dataclasses.replace(
+        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate),
+        correction=correction,
+        kept_only=kept_only,
     )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def averaged(of: LogRatio) -> LogRatio:
@@ -55,7 +51,7 @@ def gspo(
     eps_low: float = 3e-4,
     eps_high: float = 4e-4,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """GSPO: a group for a baseline, PPO's clip on the mean log-ratio of each rollout.
@@ -87,7 +83,7 @@ def gspo_token(
     eps_low: float = 3e-4,
     eps_high: float = 4e-4,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """GSPO's token form (verl's): the rollout's ratio decides value and clip, each token moves itself.

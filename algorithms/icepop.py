@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from algorithms import correction
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.correction import Correction, token_band, unweighted
 from algorithms.estimator import Estimator
-from algorithms.grpo import grpo
+from algorithms.grpo import grpo_corrected
 
 
 def icepop(
@@ -34,9 +32,11 @@ def icepop(
     References:
         Ling Team, Every Step Evolves (Ring-1T), 2025. https://arxiv.org/abs/2510.18855.
     """
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate),
-        correction=token_band(floor=floor, ceiling=ceiling),
+    return grpo_corrected(
+        token_band(floor=floor, ceiling=ceiling),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
         kept_only=kept_only,
     )
 
@@ -62,8 +62,10 @@ def kpop(
     Raises:
         ValueError: an option outside its range.
     """
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate),
-        correction=correction.kpop(delta, weight=weight),
+    return grpo_corrected(
+        correction.kpop(delta, weight=weight),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
         kept_only=kept_only,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 
 from algorithms.aggregate import Aggregate, sequence_mean, token_mean
@@ -19,7 +18,7 @@ from algorithms.correction import (
 from algorithms.critic import CriticRecipe
 from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
-from algorithms.grpo import grpo
+from algorithms.grpo import grpo_corrected
 from algorithms.ratio import per_token_old
 from algorithms.trust import score
 
@@ -49,8 +48,12 @@ def sequence_mis(
     References:
         Liu, Li et al., When Speed Kills Stability, 2025. https://richardli.xyz/rl-collapse.
     """
-    return _rejecting(
-        sequence_band(floor=floor, ceiling=ceiling, weight=weight), eps_low, eps_high, aggregate, kept_only
+    return grpo_corrected(
+        sequence_band(floor=floor, ceiling=ceiling, weight=weight),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
+        kept_only=kept_only,
     )
 
 
@@ -74,8 +77,12 @@ def geometric_rs(
     Raises:
         ValueError: an option outside its range.
     """
-    return _rejecting(
-        geometric_band(floor=floor, ceiling=ceiling, weight=weight), eps_low, eps_high, aggregate, kept_only
+    return grpo_corrected(
+        geometric_band(floor=floor, ceiling=ceiling, weight=weight),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
+        kept_only=kept_only,
     )
 
 
@@ -98,7 +105,13 @@ def k3_rs(
     Raises:
         ValueError: an option outside its range.
     """
-    return _rejecting(k3_below(limit, weight=weight), eps_low, eps_high, aggregate, kept_only)
+    return grpo_corrected(
+        k3_below(limit, weight=weight),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
+        kept_only=kept_only,
+    )
 
 
 def mis_po(
@@ -148,15 +161,5 @@ def mis_po(
             token_band(floor=token[0], ceiling=token[1], weight=unweighted),
             geometric_band(floor=trajectory[0], ceiling=trajectory[1]),
         ),
-        kept_only=kept_only,
-    )
-
-
-def _rejecting(
-    correction: Correction, eps_low: float, eps_high: float, aggregate: Aggregate, kept_only: bool
-) -> Estimator:
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate),
-        correction=correction,
         kept_only=kept_only,
     )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from jaxtyping import Float
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import per_token
 from algorithms.trust import TrustRegion, ppo_clip
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def off_policy_sequence_mask(trust: TrustRegion, *, delta: float) -> TrustRegion:
@@ -55,7 +51,7 @@ def opsm(
     eps_low: float = 0.2,
     eps_high: float = 0.28,
     delta: float = 1e-4,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """GRPO with off-policy sequence masking: PPO's clip on tokens, and bad stale rollouts dropped whole.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, bounded_exp, per_token_old
 from algorithms.trust import TrustRegion
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def soft_gate(*, tau_good: float = 1.0, tau_bad: float = 1.05) -> TrustRegion:
@@ -57,7 +54,7 @@ def sapo(
     tau_good: float = 1.0,
     tau_bad: float = 1.05,
     log_ratio: LogRatio = per_token_old,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = sequence_mean,
 ) -> Estimator:
     """SAPO: a group for a baseline, a soft gate for trust, every rollout weighing the same.

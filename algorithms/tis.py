@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.correction import sequence_truncated, token_truncated
 from algorithms.estimator import Estimator
-from algorithms.grpo import grpo
+from algorithms.grpo import grpo_corrected
 
 
 def token_tis(
@@ -29,9 +27,7 @@ def token_tis(
         Yao et al., Your Efficient RL Framework Secretly Brings You Off-Policy RL Training, 2025.
         https://fengyao.notion.site/off-policy-rl.
     """
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate), correction=token_truncated(cap)
-    )
+    return grpo_corrected(token_truncated(cap), eps_low=eps_low, eps_high=eps_high, aggregate=aggregate)
 
 
 def sequence_tis(
@@ -52,6 +48,4 @@ def sequence_tis(
     References:
         Liu, Li et al., When Speed Kills Stability, 2025. https://richardli.xyz/rl-collapse.
     """
-    return dataclasses.replace(
-        grpo(eps_low=eps_low, eps_high=eps_high, aggregate=aggregate), correction=sequence_truncated(cap)
-    )
+    return grpo_corrected(sequence_truncated(cap), eps_low=eps_low, eps_high=eps_high, aggregate=aggregate)

@@ -6,15 +6,11 @@ three systems differ in the bounds of the weight and, by their scripts, in the a
 
 from __future__ import annotations
 
-from functools import partial
-
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_centred, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import per_token
 from algorithms.weighting import truncated_weight
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def pipelinerl(
@@ -59,7 +55,7 @@ def torchforge_reinforce(
     *,
     floor: float = 0.1,
     cap: float = 10.0,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     """torchforge's REINFORCE: weights cut on both sides, so that no token ever weighs less than a tenth.

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from algorithms.advantage import Advantage, group_centred, sample_std
+from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import per_sequence_product
 from algorithms.weighting import soft_weight
-
-_BY_GROUP = partial(group_centred, scale=sample_std)
 
 
 def vespo(
@@ -19,7 +15,7 @@ def vespo(
     lam_good: float = 3.0,
     k_bad: float = 3.0,
     lam_bad: float = 2.0,
-    advantage: Advantage = _BY_GROUP,
+    advantage: Advantage = group_standardised,
     aggregate: Aggregate = token_mean,
 ) -> Estimator:
     r"""VESPO: the whole rollout's ratio w, reshaped to :math:`w^k e^{\lambda(1 - w)}`, weighs its tokens.
