@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, final
@@ -20,17 +21,21 @@ from algorithms.trust import TrustRegion
 Regulariser: TypeAlias = Callable[[Float[Tensor, "B T"], Batch], Float[Tensor, "B T"]]
 """(log pi of the sampled tokens, batch) -> penalty of each token, to be minimised."""
 
+Adapt: TypeAlias = Callable[["Estimator", Float[Tensor, "B T"], Batch, Float[Tensor, "B T"]], "Estimator"]
+"""(estimator, log pi before this update, whole batch, its advantages) -> the estimator with bounds set."""
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
     """A policy-gradient estimator, ready to be differentiated.
 
-    Use it in three lines, the same on a whole batch, on micro-batches and on ranks::
+    Use it in four lines, the same on a whole batch, on micro-batches and on ranks::
 
         advantages = estimator.advantage(batch)         # whole groups, before any split
-        total = estimator.total(batch)                  # all-reduce it, if there are ranks
-        estimator.loss(log_probs, batch, advantages=advantages, total=total).backward()
+        fixed = estimator.fixed(log_probs, batch, advantages)     # itself, but for a few
+        total = fixed.total(batch)                      # all-reduce it, if there are ranks
+        fixed.loss(log_probs, batch, advantages=advantages, total=total).backward()
 
     For a micro-batch pass `batch.rows(i)`, `advantages[i]` and the same `total`; gradients add up.
     """
@@ -50,6 +55,25 @@ class Estimator:
     kept_only: bool = False
     """True: the divisor leaves out tokens (and rollouts) that `correction` dropped. A rollout's own
     length, by which `sequence_mean` divides, stays as it is."""
+    adapt: Adapt | None = None
+    """Sets what depends on the whole batch: a threshold searched over its tokens (M2PO, BAPO), a mean weight.
+    Until `fixed` has called it there is no loss: a shard would search for a bound of its own."""
+
+    def fixed(
+        self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
+    ) -> Estimator:
+        """The estimator with every bound a constant; itself, unless `adapt` is set.
+
+        Args:
+            log_probs: log pi before this update; no gradient passes.
+            batch: the *whole* batch of this update (gathered, if there are ranks).
+            advantages: `advantage(batch)`.
+        """
+        if self.adapt is None:
+            return self
+        mask = batch.action_mask
+        settled = self.adapt(self, log_probs.detach().where(mask, 0.0), batch, advantages.where(mask, 0.0))
+        return dataclasses.replace(settled, adapt=None)
 
     def total(self, batch: Batch, log_probs: Float[Tensor, "B T"] | None = None) -> Int[Tensor, ""]:
         """The divisor's count, over the rows of `batch`; the sum over ranks belongs in `loss`.
@@ -59,8 +83,9 @@ class Estimator:
             log_probs: log pi before this update; read only if `counted` is set.
 
         Raises:
-            ValueError: `counted` is set and `log_probs` absent.
+            ValueError: `counted` is set and `log_probs` absent, or `adapt` is set.
         """
+        self._refuse_unfixed()
         kept = batch.action_mask
         if self.correction is not None and self.kept_only:
             kept = kept & (self.correction(batch) > 0)
@@ -81,8 +106,9 @@ class Estimator:
             advantages: the rows of `advantage(whole_batch)` that belong to `batch`.
 
         Raises:
-            ValueError: `log_probs` or `advantages` has another shape than the batch.
+            ValueError: `log_probs` or `advantages` has another shape than the batch, or `adapt` is set.
         """
+        self._refuse_unfixed()
         mask = batch.action_mask
         for name, tensor in (("log_probs", log_probs), ("advantages", advantages)):
             if tensor.shape != mask.shape:
@@ -120,3 +146,9 @@ class Estimator:
         for penalty in self.regularisers:
             terms = terms + penalty(log_probs.where(batch.action_mask, 0.0), batch)
         return self.aggregate.reduce(terms, batch.action_mask, total)
+
+    def _refuse_unfixed(self) -> None:
+        if self.adapt is not None:
+            raise ValueError(
+                "this estimator's bounds come from the whole batch: call fixed() and use its result"
+            )

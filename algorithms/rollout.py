@@ -125,6 +125,8 @@ class Batch:
     """log pi_old: the trainer's own weights when it took this batch, before any of its updates."""
     proximal_log_probs: Float[Tensor, "B T"] | None = None
     """The trainer's own log-probs at the *behaviour* version: engine mismatch without staleness."""
+    reference_log_probs: Float[Tensor, "B T"] | None = None
+    """log-probs under a policy that does not move, which a KL term pulls toward."""
 
     def __post_init__(self) -> None:
         rows, width = self.action_mask.shape

@@ -38,13 +38,14 @@ class LawBroken(AssertionError):  # noqa: N818 - a verdict more than an error
 def loss_and_gradient(
     subject: Subject, log_probs: Float[Tensor, "B T"], batch: Batch
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-    """The three lines of `Estimator`, on the whole batch.
+    """The four lines of `Estimator`, on the whole batch.
 
     Raises:
         LawBroken: the loss is no scalar, or `backward` could not be called on it.
     """
     leaf = log_probs.detach().clone().requires_grad_()
     advantages = subject.advantage(batch)
+    subject = subject.fixed(leaf, batch, advantages)
     total = subject.total(batch, leaf)
     loss = subject.loss(leaf, batch, advantages=advantages, total=total)
     return loss.detach(), _gradient(loss, leaf)
@@ -103,6 +104,7 @@ def shards_add_up(subject: Subject, batch: Batch, log_probs: Float[Tensor, "B T"
     rows = len(log_probs)
     whole, gradient = loss_and_gradient(subject, log_probs, batch)
     advantages = subject.advantage(batch)
+    subject = subject.fixed(log_probs, batch, advantages)
     splits = [[slice(0, cut), slice(cut, rows)] for cut in range(1, rows)]
     for split in [*splits, [slice(row, row + 1) for row in range(rows)]]:
         # Ranks add their counts up; so may micro-batches.
@@ -169,6 +171,7 @@ def _gradient_at(
     subject: Subject, batch: Batch, log_probs: Float[Tensor, "B T"], advantages: Float[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
     leaf = log_probs.detach().clone().requires_grad_()
+    subject = subject.fixed(leaf, batch, advantages)
     total = subject.total(batch, leaf)
     return _gradient(subject.loss(leaf, batch, advantages=advantages, total=total), leaf)
 

@@ -35,6 +35,15 @@ class PlainLoss:
         per_token = batch.returns[:, None].expand_as(batch.rewards)
         return per_token.where(batch.action_mask, batch.rewards)
 
+    def fixed(
+        self,
+        log_probs: Float[Tensor, "B T"],  # noqa: ARG002
+        batch: Batch,  # noqa: ARG002
+        advantages: Float[Tensor, "B T"],  # noqa: ARG002
+    ) -> PlainLoss:
+        """Itself: nothing that it is told depends on the rest of the batch."""
+        return self
+
     def total(self, batch: Batch, log_probs: Float[Tensor, "B T"] | None = None) -> Int[Tensor, ""]:  # noqa: ARG002
         """Action tokens."""
         return batch.action_mask.sum()

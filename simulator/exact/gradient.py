@@ -102,6 +102,7 @@ def expected_gradient(
         advantages = exact_advantages(world, behaviour)
     mu = behaviour.probabilities()
     pi = world.log_probs()
+    estimator = _fixed(estimator, pi, batch, advantages, mu)
     slopes, surrogates, counts = [], [], []
     for first in range(0, len(mu), rollouts_a_batch):
         own = slice(first, first + rollouts_a_batch)
@@ -130,6 +131,24 @@ def expected_gradient(
         clipped=share(still & had & (surrogate != 0)),
         flat=share(still),
     )
+
+
+_TYPICAL_ROLLOUTS = 4096
+
+
+def _fixed(
+    estimator: Estimator,
+    pi: Float64[Tensor, "Y T"],
+    batch: Batch,
+    advantages: Float64[Tensor, "Y T"],
+    mu: Float64[Tensor, " Y"],
+) -> Estimator:
+    """Bounds as a long batch would set them: one that holds each response about as often as mu says."""
+    if estimator.adapt is None:
+        return estimator
+    edges = (mu.cumsum(0) * _TYPICAL_ROLLOUTS).round().long()
+    often = torch.arange(len(mu)).repeat_interleave(edges.diff(prepend=edges.new_zeros(1)))
+    return estimator.fixed(pi[often], batch.rows(often), advantages[often])
 
 
 def drift_nats(world: World, behaviour: World) -> float:

@@ -1,8 +1,9 @@
-"""One optimizer update: the three lines that every learner here and at full scale runs.
+"""One optimizer update: the four lines that every learner here and at full scale runs.
 
     advantages = estimator.advantage(batch)
-    total = estimator.total(batch)
-    estimator.loss(log_probs, batch, advantages=advantages, total=total).backward()
+    fixed = estimator.fixed(log_probs, batch, advantages)
+    total = fixed.total(batch)
+    fixed.loss(log_probs, batch, advantages=advantages, total=total).backward()
 
 Around them: the critic's K fits on the same batch, the refusal of non-finite gradients, and what the
 update saw.
@@ -74,8 +75,9 @@ class Learner:
         log_probs = self.log_probs(questions, batch)
         log_probs.retain_grad()
         advantages = self.estimator.advantage(batch)
-        total = self.estimator.total(batch, log_probs)
-        loss = self.estimator.loss(log_probs, batch, advantages=advantages, total=total)
+        fixed = self.estimator.fixed(log_probs, batch, advantages)
+        total = fixed.total(batch, log_probs)
+        loss = fixed.loss(log_probs, batch, advantages=advantages, total=total)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.get_total_norm([w.grad for w in self.policy.parameters() if w.grad is not None])
@@ -86,7 +88,7 @@ class Learner:
         self._updates += 1
         return (
             metrics
-            | self._seen(log_probs, batch, advantages)
+            | self._seen(fixed, log_probs, batch, advantages)
             | {
                 "loss": loss.item(),
                 "gradient_norm": norm.item(),
@@ -95,14 +97,18 @@ class Learner:
             | self._exactly()
         )
 
+    @staticmethod
     def _seen(
-        self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
+        fixed: Estimator,
+        log_probs: Float[Tensor, "B T"],
+        batch: Batch,
+        advantages: Float[Tensor, "B T"],
     ) -> dict[str, float]:
         """What this update's data looked like to the weights that met it."""
         mask = batch.action_mask
         with torch.no_grad():
             drift = log_probs.detach() - batch.behaviour_log_probs
-            surrogate = self.estimator.surrogate(log_probs.detach(), batch, advantages)
+            surrogate = fixed.surrogate(log_probs.detach(), batch, advantages)
         gradient = torch.zeros_like(drift) if log_probs.grad is None else log_probs.grad
         flow = diagnostics.gradient_flow(surrogate, gradient, advantages, mask)
         return {

@@ -132,9 +132,10 @@ def policy_near(batch: Batch, distance: float, seed: int = 1) -> Tensor:
 
 
 def loss_and_gradient(estimator: Estimator, log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The three lines, on the whole batch."""
+    """The four lines, on the whole batch."""
     leaf = log_probs.detach().clone().requires_grad_()
     advantages = estimator.advantage(batch)
+    estimator = estimator.fixed(leaf, batch, advantages)
     total = estimator.total(batch, leaf)
     loss = estimator.loss(leaf, batch, advantages=advantages, total=total)
     loss.backward()
