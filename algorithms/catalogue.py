@@ -21,7 +21,7 @@ from algorithms.grpo import grpo, grpo_behaviour_clip, grpo_dis
 from algorithms.gspo import gspo, gspo_token
 from algorithms.icepop import icepop, kpop
 from algorithms.kimi import kimi
-from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis
+from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis, veto_rs
 from algorithms.opsm import opsm
 from algorithms.reinforce_pp import reinforce_pp, reinforce_pp_baseline
 from algorithms.rloo import rloo
@@ -43,6 +43,7 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     sequence_mis,
     geometric_rs,
     k3_rs,
+    veto_rs,
     mis_po,
     icepop,
     kpop,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from algorithms import correction
+from algorithms import rejection
 from algorithms.aggregate import Aggregate, sequence_mean
-from algorithms.correction import Correction, token_band, unweighted
+from algorithms.correction import Correction, unweighted
 from algorithms.estimator import Estimator
 from algorithms.grpo import grpo_corrected
+from algorithms.rejection import token_band
 
 
 def icepop(
@@ -63,7 +64,7 @@ def kpop(
         ValueError: an option outside its range.
     """
     return grpo_corrected(
-        correction.kpop(delta, weight=weight),
+        rejection.kpop(delta, weight=weight),
         eps_low=eps_low,
         eps_high=eps_high,
         aggregate=aggregate,

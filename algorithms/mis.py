@@ -5,21 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from algorithms.aggregate import Aggregate, sequence_mean, token_mean
-from algorithms.correction import (
-    Correction,
-    both,
-    geometric_band,
-    k3_below,
-    sequence_band,
-    sequence_ratio,
-    token_band,
-    unweighted,
-)
+from algorithms.correction import Correction, both, sequence_ratio, unweighted
 from algorithms.critic import CriticRecipe
 from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo_corrected
 from algorithms.ratio import per_token_old
+from algorithms.rejection import geometric_band, k3_below, sequence_band, token_band, veto
 from algorithms.trust import score
 
 
@@ -107,6 +99,37 @@ def k3_rs(
     """
     return grpo_corrected(
         k3_below(limit, weight=weight),
+        eps_low=eps_low,
+        eps_high=eps_high,
+        aggregate=aggregate,
+        kept_only=kept_only,
+    )
+
+
+def veto_rs(
+    *,
+    minimum: float = 1e-4,
+    weight: Correction = unweighted,
+    eps_low: float = 0.2,
+    eps_high: float = 0.28,
+    aggregate: Aggregate = sequence_mean,
+    kept_only: bool = False,
+) -> Estimator:
+    """GRPO against pi_old, a rollout dropped if pi_old all but rules out any one token that mu chose.
+
+    Args:
+        minimum: smallest pi_old / mu of a token; 1e-4 in verl.
+        weight: *choice*, `unweighted`: of what is kept; `token_truncated(2.0)` makes it token-TIS with a veto.
+        eps_low, eps_high, aggregate, kept_only: as in `sequence_mis`.
+
+    Raises:
+        ValueError: an option outside its range.
+
+    References:
+        Liu, Li et al., When Speed Kills Stability, 2025. https://richardli.xyz/rl-collapse.
+    """
+    return grpo_corrected(
+        both(veto(minimum), weight),
         eps_low=eps_low,
         eps_high=eps_high,
         aggregate=aggregate,

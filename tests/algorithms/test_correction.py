@@ -13,20 +13,15 @@ from algorithms.aggregate import constant, sequence_mean, token_mean
 from algorithms.correction import (
     Correction,
     both,
-    geometric_band,
-    k3_below,
-    kpop,
-    sequence_band,
     sequence_ratio,
     sequence_truncated,
-    token_band,
     token_ratio,
     token_truncated,
     unweighted,
-    veto,
 )
 from algorithms.estimator import Estimator
 from algorithms.ratio import per_token_old
+from algorithms.rejection import geometric_band, k3_below, kpop, sequence_band, token_band, veto
 from algorithms.rollout import Batch
 from algorithms.trust import importance_weighted, ppo_clip, score
 from tests.algorithms.make import T64, batch, rows

@@ -16,7 +16,6 @@ from algorithms.correction import (
     Correction,
     sequence_ratio,
     sequence_truncated,
-    token_band,
     token_ratio,
     token_truncated,
     unweighted,
@@ -28,6 +27,7 @@ from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo
 from algorithms.icepop import icepop, kpop
 from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis
+from algorithms.rejection import token_band
 from algorithms.tis import sequence_tis, token_tis
 from tests.algorithms.make import T64, bandit, batch, rows
 from tests.laws.compositions import loss_and_gradient, policy_near, random_batch

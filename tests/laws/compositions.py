@@ -13,7 +13,7 @@ from torch import Tensor
 from algorithms.advantage import group_centred, reward_minus_value, whitened
 from algorithms.aggregate import Aggregate, constant, sequence_mean, token_mean
 from algorithms.catalogue import by_name
-from algorithms.correction import both, token_ratio, token_truncated, veto
+from algorithms.correction import both, token_ratio, token_truncated
 from algorithms.critic import CriticRecipe
 from algorithms.decoupled import decoupled_ppo
 from algorithms.estimator import Estimator
@@ -21,6 +21,7 @@ from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo, grpo_behaviour_clip
 from algorithms.icepop import icepop
 from algorithms.ratio import per_sequence_product, per_token
+from algorithms.rejection import veto
 from algorithms.rollout import Batch
 from algorithms.sao import sao
 from algorithms.trust import (
