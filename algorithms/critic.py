@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import Literal, TypeAlias, final, get_args
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from algorithms.rollout import Batch
 _ATTENTION = re.compile(r"(^|[._])(attn|attention)(\.|$)")
 
 ValueWhen = Literal["before", "after"]
+
+ValueTarget: TypeAlias = Callable[["CriticRecipe", Batch], Float[Tensor, "B T"]]
+"""(recipe, batch) -> what `Batch.values` should have been, in units of reward."""
 
 
 def attention_modules(parameter: str) -> bool:
@@ -34,6 +37,21 @@ def attention_modules(parameter: str) -> bool:
 def nothing(parameter: str) -> bool:  # noqa: ARG001
     """No parameter at all: the full-parameter critic of the ablation."""
     return False
+
+
+def lambda_returns(recipe: CriticRecipe, batch: Batch) -> Float[Tensor, "B T"]:
+    """Advantage plus value at the recipe's lambda and gamma: see `gae.value_targets`."""
+    return value_targets(
+        batch,
+        gamma=recipe.gamma,
+        lam_critic=recipe.lambda_critic,
+        bootstrap_truncated=recipe.bootstrap_truncated,
+    )
+
+
+def every_action(batch: Batch) -> Bool[Tensor, "B T"]:
+    """All tokens that the model chose."""
+    return batch.action_mask
 
 
 @final
@@ -66,6 +84,10 @@ class CriticRecipe:
     gamma: float = 1.0
     bootstrap_truncated: bool = True
     """*Choice*: whether value follows a truncated rollout."""
+    target: ValueTarget = lambda_returns
+    """What the value of each token is fitted to."""
+    fitted: Callable[[Batch], Bool[Tensor, "B T"]] = every_action
+    """Tokens that the value loss sums over."""
 
     def __post_init__(self) -> None:
         if self.updates_per_policy_update < 1:
@@ -92,13 +114,8 @@ class CriticRecipe:
         return self.learning_rate_ratio * (update + 1) / self.learning_rate_warmup_updates
 
     def targets(self, batch: Batch) -> Float[Tensor, "B T"]:
-        """What `Batch.values` should have been: see `gae.value_targets`."""
-        return value_targets(
-            batch,
-            gamma=self.gamma,
-            lam_critic=self.lambda_critic,
-            bootstrap_truncated=self.bootstrap_truncated,
-        )
+        """What `Batch.values` should have been, zero off the action tokens."""
+        return self.target(self, batch)
 
 
 def fit(

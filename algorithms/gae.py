@@ -14,6 +14,14 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from algorithms.actions import (
+    actions_first,
+    by_position,
+    discounted_suffix_sums,
+    final_values,
+    following,
+    in_order,
+)
 from algorithms.rollout import Batch
 
 LambdaRule: TypeAlias = Callable[[Int[Tensor, " B"]], Float64[Tensor, " B"]]
@@ -88,17 +96,12 @@ def skip_observation_gae(
         raise ValueError("skip_observation_gae needs values, got None: fill them with the critic first")
     decay = _discount(gamma, lam, batch)
     mask = batch.action_mask
-    # Actions first, in their order, by position: a stable sort moves observations and padding behind.
-    order = mask.sort(dim=1, descending=True, stable=True).indices
-    values = batch.values.detach().where(mask, 0.0).double().gather(1, order)
-    rewards = batch.rewards.where(mask, 0.0).double().gather(1, order)
-    # Column L holds what follows the last action; the columns after it stay zero.
-    padded = torch.cat([values, values.new_zeros(len(values), 1)], dim=1)
-    following = padded.scatter(1, batch.action_tokens[:, None], _final_values(batch, bootstrap_truncated))
-    delta = rewards + gamma * following[:, 1:] - values
-    advantages = _discounted_suffix_sums(delta, decay)
-    by_position = torch.zeros_like(advantages).scatter(1, order, advantages)
-    return by_position.to(batch.values.dtype).where(mask, 0.0)
+    order = actions_first(mask)
+    values, rewards = (in_order(tensor, mask, order) for tensor in (batch.values, batch.rewards))
+    last = final_values(batch, bootstrap_truncated=bootstrap_truncated)
+    delta = rewards + gamma * following(values, batch, last) - values
+    advantages = discounted_suffix_sums(delta, decay.expand_as(delta))
+    return by_position(advantages, batch.values, batch, order)
 
 
 def value_targets(
@@ -127,26 +130,3 @@ def _discount(gamma: float, lam: float | LambdaRule, batch: Batch) -> Float64[Te
     if not 0 <= lam <= 1:
         raise ValueError(f"lam must lie in [0, 1], got {lam}")
     return torch.full_like(batch.action_tokens, 0, dtype=torch.float64)[:, None] + gamma * lam
-
-
-def _final_values(batch: Batch, bootstrap_truncated: bool) -> Float64[Tensor, "B 1"]:
-    """Value after the last action: the bootstrap of truncated rollouts, zero of the others."""
-    if not (bootstrap_truncated and batch.truncated.any()):
-        return torch.zeros_like(batch.action_tokens, dtype=torch.float64)[:, None]
-    if batch.bootstrap_values is None:
-        raise ValueError(
-            f"bootstrap_values is None for {int(batch.truncated.sum())} truncated rollouts: "
-            "value the state after their last token, or pass bootstrap_truncated=False"
-        )
-    return batch.bootstrap_values.detach().where(batch.truncated, 0.0).double()[:, None]
-
-
-def _discounted_suffix_sums(
-    terms: Float64[Tensor, "B T"], decay: Float64[Tensor, "B 1"]
-) -> Float64[Tensor, "B T"]:
-    r""":math:`S_k = x_k + c S_{k+1}` in log2(T) vector steps, each doubling the reach of the sum."""
-    sums, reach, factor = terms, 1, decay
-    while reach < terms.shape[1]:
-        later = torch.nn.functional.pad(sums[:, reach:], (0, reach))
-        sums, reach, factor = sums + factor * later, 2 * reach, factor.square()
-    return sums

@@ -46,7 +46,8 @@ class CriticLearner:
         with torch.no_grad():
             before = self.network(questions, batch.token_ids)
         targets = self.recipe.targets(dataclasses.replace(batch, values=before))
-        total = batch.action_mask.sum()
+        fitted = self.recipe.fitted(batch)
+        total = fitted.sum()
         losses: list[float] = []
         norms: list[float] = []
 
@@ -55,7 +56,7 @@ class CriticLearner:
             return values
 
         def update() -> None:
-            loss = value_loss(predict(), targets, batch.action_mask, total)
+            loss = value_loss(predict(), targets, fitted, total)
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
