@@ -177,7 +177,8 @@ def bias(words: list[str]) -> int:
     asked = ask(words)
     must_be_free(asked.out)
     drift = DRIFTS[asked.drift]
-    given: dict[str, Any] = {"lags": asked.lags, "worlds": asked.worlds, "seed": asked.seed, "drift": drift}
+    given: dict[str, Any] = {"lags": asked.lags, "worlds": asked.worlds, "seed": asked.seed}
+    given |= {"drift": drift, "into_batch": asked.into_batch}
     with progress(asked.worlds * (1 + asked.sweep), "worlds", silent=asked.silent) as advance:
         found = table(asked.compositions, **given, advance=advance)
         swept = sweep(**given, advance=advance) if asked.sweep else None

@@ -70,7 +70,8 @@ def text(table: pd.DataFrame, sweep: pd.DataFrame | None = None) -> str:
     """Blocks by lag, at most 80 columns wide; then the sweep's grids, if there is one."""
     found = summary(table)
     lines = [
-        f"mean [95 % t interval] over n = {table['world'].nunique()} worlds; drift: {table['drift'].iloc[0]}",
+        f"mean [95 % t interval] over n = {table['world'].nunique()} worlds of seed {table['seed'].iloc[0]}",
+        f"drift: {table['drift'].iloc[0]}; updates made on the batch before: {table['into_batch'].iloc[0]}",
         "",
     ]
     head = f"{'':{_NAME}} {'bias':<17} {'along':<20} {'cos':>5} {'noise':>5} {'still':>5}"
@@ -104,6 +105,7 @@ def to_json(table: pd.DataFrame, sweep: pd.DataFrame | None = None) -> str:
         for name, part in parts.items()
     }
     about = {"worlds": int(table["world"].nunique()), "drift": table["drift"].iloc[0], "measures": MEASURES}
+    about |= {name: int(table[name].iloc[0]) for name in ("seed", "into_batch")}
     return json.dumps(about | rows, allow_nan=False)
 
 

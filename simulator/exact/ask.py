@@ -34,6 +34,8 @@ class Asking:
     """Makes the worlds; equal seeds give equal tables."""
     drift: Literal["random-walk", "ascent"] = "random-walk"
     """How the policy moved between sampling and learning: without direction, or along the true gradient."""
+    into_batch: int = 0
+    """Updates already made on the batch: pi_old lies so many updates back, and clips against it act."""
     sweep: bool = False
     """Also the double-sided mask and PPO's clip over a grid of eps_low and eps_high."""
     out: Path | None = None
@@ -77,6 +79,7 @@ def ask(words: list[str]) -> Asking:
         ("lags", 0, MOST_LAG, lags),
         ("worlds", 2, MOST_WORLDS, [asked.worlds]),
         ("seed", 0, None, [asked.seed]),
+        ("into-batch", 0, MOST_LAG, [asked.into_batch]),
     ):
         for value in values:
             if value < low or (high is not None and value > high):

@@ -52,6 +52,7 @@ def table(
     worlds: int = WORLDS,
     seed: int = 0,
     drift: Drift = random_walk,
+    into_batch: int = 0,
     advance: Callable[[], object] = lambda: None,
 ) -> pd.DataFrame:
     r"""Exact bias and variance of every estimator, and of `REFERENCES`, in every world at every lag.
@@ -64,23 +65,27 @@ def table(
         lags: updates between the policy that sampled and the policy that learns.
         worlds: how many, of which the seed and the index make each.
         drift: where the older policies lie.
+        into_batch: updates that the trainer has made on the batch before this one: pi_old is the policy of
+            so many updates ago (of `lag`, if that is less: nothing is taken before it is sampled), so a
+            clip against it acts.
         advance: called after each world.
 
     Returns:
-        Columns world, drift (its name), estimator, lag, drift_nats (KL(mu || pi) a token), relative_bias
-        :math:`|E g - \nabla J| / |\nabla J|`, cosine, component (of E g along the true gradient, in
-        units of it: 1 is right, less is thrown away), std_per_rollout (in units of the true gradient's
-        norm), masked, clipped, flat (shares of tokens by probability) and scale.
+        Columns seed, into_batch, drift (its name), world, estimator, lag, drift_nats (KL(mu || pi) a
+        token), relative_bias :math:`|E g - \nabla J| / |\nabla J|`, cosine, component (of E g along the
+        true gradient, in units of it: 1 is right, less is thrown away), std_per_rollout (in units of the
+        true gradient's norm), masked, clipped, flat (shares of tokens by probability) and scale.
 
     Raises:
-        ValueError: no lag, a negative one, or no world.
+        ValueError: no lag, a negative one, no world, or a negative `into_batch`.
     """
+    about = {"seed": seed, "into_batch": into_batch, "drift": name_of(drift)}
     return pd.DataFrame(
         [
-            {"world": index, "drift": name_of(drift), "estimator": name, "lag": lag, **row}
-            for index, past in _pasts(lags, worlds, seed, drift, advance)
+            {**about, "world": index, "estimator": name, "lag": lag, **row}
+            for index, past in _pasts(lags, worlds, seed, drift, into_batch, advance)
             for name, estimator in {**estimators, **REFERENCES}.items()
-            for lag, row in _rows(estimator, past, lags)
+            for lag, row in _rows(estimator, past, lags, into_batch)
         ]
     )
 
@@ -91,6 +96,7 @@ def sweep(
     worlds: int = WORLDS,
     seed: int = 0,
     drift: Drift = random_walk,
+    into_batch: int = 0,
     advance: Callable[[], object] = lambda: None,
     eps_low: Sequence[float] = EPS_LOW,
     eps_high: Sequence[float] = EPS_HIGH,
@@ -105,18 +111,19 @@ def sweep(
     """
     grid = list(itertools.product(TRUSTS, eps_low, eps_high))
     made = [TRUSTS[trust](low, high) for trust, low, high in grid]
+    about = {"seed": seed, "into_batch": into_batch, "drift": name_of(drift)}
     return pd.DataFrame(
         [
             {
+                **about,
                 "world": index,
-                "drift": name_of(drift),
                 "trust": trust,
                 "eps_low": low,
                 "eps_high": high,
                 "lag": lag,
                 **row,
             }
-            for index, past in _pasts(lags, worlds, seed, drift, advance)
+            for index, past in _pasts(lags, worlds, seed, drift, into_batch, advance)
             for (trust, low, high), region in zip(grid, made, strict=True)
             for lag, row in _rows(
                 Estimator(
@@ -124,6 +131,7 @@ def sweep(
                 ),
                 past,
                 lags,
+                into_batch,
                 rollouts_a_batch=VOCABULARY**LENGTH_TOKENS,
             )
         ]
@@ -131,11 +139,18 @@ def sweep(
 
 
 def _pasts(
-    lags: Sequence[int], worlds: int, seed: int, drift: Drift, advance: Callable[[], object]
+    lags: Sequence[int],
+    worlds: int,
+    seed: int,
+    drift: Drift,
+    into_batch: int,
+    advance: Callable[[], object],
 ) -> Iterator[tuple[int, list[World]]]:
     """Each world with its older selves; what one world draws depends on the seed and its index alone."""
     if not lags or min(lags) < 0 or worlds < 1:
         raise ValueError(f"needs lags of at least 0 and a world, got lags {list(lags)} and {worlds} worlds")
+    if into_batch < 0:
+        raise ValueError(f"into_batch must be at least 0, got {into_batch}")
     for index in range(worlds):
         of_world, of_drift = (
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index, purpose)))
@@ -146,12 +161,23 @@ def _pasts(
 
 
 def _rows(
-    estimator: Estimator, past: list[World], lags: Sequence[int], *, rollouts_a_batch: int = 1
+    estimator: Estimator,
+    past: list[World],
+    lags: Sequence[int],
+    into_batch: int,
+    *,
+    rollouts_a_batch: int = 1,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     world, true = past[0], past[0].gradient()
     length = float(true.norm())
     found = {
-        lag: expected_gradient(estimator, world, past[lag], rollouts_a_batch=rollouts_a_batch)
+        lag: expected_gradient(
+            estimator,
+            world,
+            past[lag],
+            old=past[min(into_batch, lag)],
+            rollouts_a_batch=rollouts_a_batch,
+        )
         for lag in {0, *lags}
     }
     # The sign stays: an estimator that runs downhill on fresh data shows a component of -1. One without

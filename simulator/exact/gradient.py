@@ -34,12 +34,12 @@ class Expected:
     """Share without gradient for whatever reason."""
 
 
-def listed(world: World, behaviour: World) -> Batch:
-    """Every response once, as `behaviour` sampled it and as the trainer in `world` takes it in.
+def listed(world: World, behaviour: World, old: World | None = None) -> Batch:
+    """Every response once, as `behaviour` sampled it and as the trainer of `old` took it in.
 
-    pi_old is the trainer's policy when it takes the batch, so it equals pi; engine and trainer agree, so
-    the proximal log-probs are the behaviour's. A critic, a history and a group would all expect the
-    behaviour's mean reward.
+    `old` is the trainer's policy when it took the batch: `world` itself, unless some updates were made on
+    the batch since. Engine and trainer agree, so the proximal log-probs are the behaviour's. A critic, a
+    history and a group would all expect the behaviour's mean reward.
     """
     mu = behaviour.log_probs()
     n, length = mu.shape
@@ -59,7 +59,7 @@ def listed(world: World, behaviour: World) -> Batch:
         values=expected.expand(n, length),
         bootstrap_values=torch.zeros(n, dtype=mu.dtype),
         baselines=expected.expand(n),
-        old_log_probs=world.log_probs(),
+        old_log_probs=(old or world).log_probs(),
         proximal_log_probs=mu,
     )
 
@@ -81,6 +81,7 @@ def expected_gradient(
     world: World,
     behaviour: World,
     *,
+    old: World | None = None,
     advantages: Float64[Tensor, "Y T"] | None = None,
     rollouts_a_batch: int = 1,
 ) -> Expected:
@@ -93,11 +94,12 @@ def expected_gradient(
     mean under mu is what a long batch divides by, a rollout. Where nothing counts, the gradient is zero.
 
     Args:
+        old: pi_old; `world` unless given.
         advantages: `exact_advantages` unless given.
         rollouts_a_batch: more than one is faster, and the same for a loss that never looks from one
             rollout to another.
     """
-    batch = listed(world, behaviour)
+    batch = listed(world, behaviour, old)
     if advantages is None:
         advantages = exact_advantages(world, behaviour)
     mu = behaviour.probabilities()

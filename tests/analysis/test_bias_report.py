@@ -19,7 +19,8 @@ def table() -> pd.DataFrame:
     """Biases 0 at lag 0; 0.1, 0.2, 0.3 in three worlds at lag 4."""
     return pd.DataFrame(
         [
-            {"world": world, "estimator": name, "lag": lag, "drift": "ascent", "drift_nats": 0.02 * (lag > 0)}
+            {"seed": 7, "into_batch": 1, "world": world, "estimator": name, "lag": lag}
+            | {"drift": "ascent", "drift_nats": 0.02 * (lag > 0)}
             | {"relative_bias": 0.1 * (world + 1) * (lag > 0), "component": 1 - 0.5 * (lag > 0)}
             | FLAT
             for world in range(3)
@@ -65,7 +66,7 @@ def test_the_unit_of_an_interval_is_the_world(table: pd.DataFrame):
 def test_text_fits_a_terminal_and_says_n_drift_and_every_estimator(table, sweep):
     said = bias_report.text(table, sweep)
     assert max(map(len, said.splitlines())) <= 80
-    assert "n = 3 worlds; drift: ascent" in said
+    assert "n = 3 worlds of seed 7\ndrift: ascent; updates made on the batch before: 1" in said
     assert "lag 4: the policies are 0.02 nats a token apart" in said
     assert "sao                  0.20 [-0.05, 0.45]" in said
     assert said.count("a-name-of-more-than-twenty-letters") == 2

@@ -53,6 +53,20 @@ def test_equal_seeds_equal_tables_and_worlds_do_not_depend_on_what_is_asked():
     assert not a.equals(table(sao, lags=[4], worlds=2, seed=5, drift=ascent))
 
 
+def test_a_clip_against_pi_old_acts_once_the_batch_has_been_trained_on():
+    grpo = {"grpo": by_name()["grpo"]()}
+    taken_now, taken_before = (
+        table(grpo, lags=[0, 8], worlds=3, into_batch=updates).set_index(["estimator", "lag"])
+        for updates in (0, 8)
+    )
+    assert (taken_now.loc[("grpo", 8), "clipped"] == 0).all()
+    assert (taken_before.loc[("grpo", 8), "clipped"] > 0).any()
+    # Fresh data is fresh for the trainer too, and what never looks at pi_old does not change.
+    assert (taken_before.loc[("grpo", 0), "clipped"] == 0).all()
+    same = [t.loc[("token-ratio", 8), "component"].to_numpy() for t in (taken_now, taken_before)]
+    np.testing.assert_array_equal(*same)
+
+
 def test_a_sweep_has_the_compositions_in_it_and_narrower_bands_mask_more():
     swept = sweep(lags=[4], worlds=2, eps_low=[0.1, 0.2, 0.3], eps_high=[0.28, 5.0])
     assert len(swept) == 2 * 2 * 3 * 2
