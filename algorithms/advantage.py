@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
+from algorithms.precision import at_least_single, working
 from algorithms.rollout import Batch
 
 Advantage: TypeAlias = Callable[[Batch], Float[Tensor, "B T"]]
@@ -113,7 +114,7 @@ def reward_minus_value(batch: Batch) -> Float[Tensor, "B T"]:
     """
     if batch.values is None:
         raise ValueError("reward_minus_value needs values, got None: fill them with the critic first")
-    rewards = batch.rewards.where(batch.action_mask, 0.0)
+    rewards = at_least_single(batch.rewards).where(batch.action_mask, 0.0)
     to_come = rewards.flip(-1).cumsum(-1).flip(-1)
     return (to_come - batch.values).where(batch.action_mask, 0.0).detach()
 
@@ -192,5 +193,5 @@ def _group_extreme(
 
 
 def _along_tokens(per_rollout: Float64[Tensor, " B"], batch: Batch) -> Float[Tensor, "B T"]:
-    typed = per_rollout.to(batch.rewards.dtype).detach()
+    typed = per_rollout.to(working(batch.rewards.dtype)).detach()
     return typed[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)

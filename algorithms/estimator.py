@@ -14,6 +14,7 @@ from algorithms.advantage import Advantage
 from algorithms.aggregate import Aggregate
 from algorithms.correction import Correction
 from algorithms.critic import CriticRecipe
+from algorithms.precision import at_least_single, widened
 from algorithms.ratio import LogRatio
 from algorithms.rollout import Batch
 from algorithms.trust import TrustRegion
@@ -72,7 +73,8 @@ class Estimator:
         if self.adapt is None:
             return self
         mask = batch.action_mask
-        settled = self.adapt(self, log_probs.detach().where(mask, 0.0), batch, advantages.where(mask, 0.0))
+        log_probs = at_least_single(log_probs.detach()).where(mask, 0.0)
+        settled = self.adapt(self, log_probs, widened(batch), at_least_single(advantages).where(mask, 0.0))
         return dataclasses.replace(settled, adapt=None)
 
     def total(self, batch: Batch, log_probs: Float[Tensor, "B T"] | None = None) -> Int[Tensor, ""]:
@@ -86,6 +88,7 @@ class Estimator:
             ValueError: `counted` is set and `log_probs` absent, or `adapt` is set.
         """
         self._refuse_unfixed()
+        batch = widened(batch)
         kept = batch.action_mask
         if self.correction is not None and self.kept_only:
             kept = kept & (self.correction(batch) > 0)
@@ -113,9 +116,11 @@ class Estimator:
         for name, tensor in (("log_probs", log_probs), ("advantages", advantages)):
             if tensor.shape != mask.shape:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}, action_mask {tuple(mask.shape)}")
-        # Mask every input before any arithmetic, so that padding may hold anything.
-        log_probs = log_probs.where(mask, 0.0)
-        advantages = advantages.detach().where(mask, 0.0)
+        # Mask every input before any arithmetic, so that padding may hold anything; widen it, too, so
+        # that no function of the estimator's meets half precision.
+        batch = widened(batch)
+        log_probs = at_least_single(log_probs).where(mask, 0.0)
+        advantages = at_least_single(advantages.detach()).where(mask, 0.0)
         terms = self.trust(self.log_ratio(log_probs, batch), advantages, log_probs)
         if self.correction is not None:
             weight = self.correction(batch).detach()
@@ -131,7 +136,7 @@ class Estimator:
         advantages: Float[Tensor, "B T"],
         total: Int[Tensor, ""],
     ) -> Float[Tensor, ""]:
-        """Scalar whose gradient is the negated policy-gradient estimate.
+        """Scalar whose gradient is the negated policy-gradient estimate; in single precision at least.
 
         Args:
             log_probs: as for `surrogate`.
@@ -142,6 +147,8 @@ class Estimator:
         Raises:
             ValueError: as `surrogate`.
         """
+        # Once, for all terms: gradients that meet behind the cast would be added in half precision.
+        log_probs, batch = at_least_single(log_probs), widened(batch)
         terms = -self.surrogate(log_probs, batch, advantages)
         for penalty in self.regularisers:
             terms = terms + penalty(log_probs.where(batch.action_mask, 0.0), batch)

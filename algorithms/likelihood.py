@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from algorithms.precision import at_least_single
 from algorithms.rollout import Batch
 
 
@@ -22,7 +23,8 @@ def token_log_probs(logits: Float[Tensor, "B T V"], batch: Batch) -> Float[Tenso
         batch: reads `token_ids`, `action_mask` and `temperature`.
 
     Returns:
-        Log-probs in nats, exactly zero (with zero gradient) off the action tokens.
+        Log-probs in nats, exactly zero (with zero gradient) off the action tokens. Half-precision
+        logits give float32: see `precision`.
 
     Raises:
         ValueError: `logits` and `batch` disagree on rollouts or tokens. (`gather` would accept
@@ -33,7 +35,8 @@ def token_log_probs(logits: Float[Tensor, "B T V"], batch: Batch) -> Float[Tenso
             f"logits cover {tuple(logits.shape[:2])}, action_mask {tuple(batch.action_mask.shape)}"
         )
     # Mask before the softmax: its backward pass would turn NaN logits of padding into NaN gradients.
-    tempered = logits.where(batch.action_mask[..., None], 0.0) / batch.temperature[:, None, None]
+    masked = at_least_single(logits).where(batch.action_mask[..., None], 0.0)
+    tempered = masked / batch.temperature[:, None, None]
     chosen = batch.token_ids.where(batch.action_mask, 0)
     log_probs = tempered.log_softmax(-1).gather(-1, chosen[..., None]).squeeze(-1)
     return log_probs.where(batch.action_mask, 0.0)

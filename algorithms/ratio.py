@@ -2,7 +2,8 @@
 
 Every ratio stays in log space, in nats, and is exactly zero off the action tokens, so that no later
 `exp` can meet padding. A value is whatever the weights say, however extreme: diagnostics want it so.
-Only `bounded_exp` turns it into a number, and every trust region goes through it.
+Only `bounded_exp` turns it into a number, and every trust region goes through it. Half-precision
+log-probs are widened before they are subtracted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeAlias
 from jaxtyping import Float
 from torch import Tensor
 
+from algorithms.precision import at_least_single
 from algorithms.rollout import Batch
 
 LogRatio: TypeAlias = Callable[[Float[Tensor, "B T"], Batch], Float[Tensor, "B T"]]
@@ -68,6 +70,40 @@ def per_token_old(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor
     return _difference(log_probs, batch.old_log_probs, batch)
 
 
+def per_token_proximal(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:
+    r"""Each token against the trainer's own weights at the version that sampled it: staleness alone.
+
+    .. math:: \log \pi(a_t \mid s_t) - \log \pi_{prox}(a_t \mid s_t)
+
+    Engine mismatch never enters: both sides come from the trainer's numerics. With a learning rate of
+    zero it is exactly zero.
+
+    Raises:
+        ValueError: `proximal_log_probs` is absent, or `log_probs` has another shape than the batch.
+    """
+    if batch.proximal_log_probs is None:
+        raise ValueError(
+            "per_token_proximal needs proximal_log_probs, got None: score the batch under the "
+            "trainer's weights of the version that sampled it"
+        )
+    return _difference(log_probs, batch.proximal_log_probs, batch)
+
+
+def per_token_reference(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:
+    r"""Each token against the policy that does not move.
+
+    .. math:: \log \pi(a_t \mid s_t) - \log \pi_{ref}(a_t \mid s_t)
+
+    Raises:
+        ValueError: `reference_log_probs` is absent, or `log_probs` has another shape than the batch.
+    """
+    if batch.reference_log_probs is None:
+        raise ValueError(
+            "per_token_reference needs reference_log_probs, got None: score the batch under the reference"
+        )
+    return _difference(log_probs, batch.reference_log_probs, batch)
+
+
 def per_sequence(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:
     r"""Mean of `per_token` over a rollout's action tokens, repeated along `T`.
 
@@ -104,4 +140,5 @@ def _difference(
     if log_probs.shape != mask.shape:
         raise ValueError(f"log_probs has shape {tuple(log_probs.shape)}, action_mask {tuple(mask.shape)}")
     # Padding may hold NaN or infinities: `where` lets neither value nor gradient of them through.
-    return (log_probs - reference).where(mask, 0.0)
+    # The subtraction cancels: in half precision the difference would be a step of the format, or zero.
+    return (at_least_single(log_probs) - at_least_single(reference)).where(mask, 0.0)

@@ -8,6 +8,7 @@ from torch import Tensor
 from algorithms.advantage import group_centred, whitened
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
+from algorithms.precision import at_least_single
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
@@ -15,7 +16,7 @@ from algorithms.trust import ppo_clip
 
 def rewards_to_come(batch: Batch) -> Float[Tensor, "B T"]:
     r"""Rewards from this token on, without discount: :math:`\sum_{k \ge t} r_k`."""
-    rewards = batch.rewards.where(batch.action_mask, 0.0)
+    rewards = at_least_single(batch.rewards).where(batch.action_mask, 0.0)
     return rewards.flip(-1).cumsum(-1).flip(-1).where(batch.action_mask, 0.0).detach()
 
 

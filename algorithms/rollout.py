@@ -141,7 +141,9 @@ class Batch:
     @property
     def returns(self) -> Float[Tensor, " B"]:
         """Undiscounted sum of each rollout's rewards, over its action tokens."""
-        return self.rewards.where(self.action_mask, 0.0).sum(-1)
+        # Never summed in half precision: 1000 rewards of 0.01 would come to 4.
+        wide = torch.promote_types(self.rewards.dtype, torch.float32)
+        return self.rewards.where(self.action_mask, 0.0).sum(-1, dtype=wide)
 
     @property
     def action_tokens(self) -> Int[Tensor, " B"]:
