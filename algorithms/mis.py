@@ -119,7 +119,7 @@ def veto_rs(
 
     Args:
         minimum: smallest pi_old / mu of a token; 1e-4 in verl.
-        weight: *choice*, `unweighted`: of what is kept; `token_truncated(2.0)` makes it token-TIS with a veto.
+        weight: *choice*, `unweighted`: of what is kept; `token_truncated(2.0)` adds token-TIS.
         eps_low, eps_high, aggregate, kept_only: as in `sequence_mis`.
 
     Raises:

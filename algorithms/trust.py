@@ -182,12 +182,24 @@ def double_sided_mask_undetached(eps_low: float, eps_high: float) -> TrustRegion
     return surrogate
 
 
-def _clipped(low: float, high: float, cap: float) -> TrustRegion:
-    if not 0 < low < 1:
-        raise ValueError(f"low must lie in (0, 1), got {low}: a half-width, not a bound")
-    if not high > 0:
-        raise ValueError(f"high must be positive, got {high}: a half-width, not a bound")
-    floor, ceiling, highest = math.log1p(-low), math.log1p(high), math.log(cap)
+def clipped_in_nats(floor: float, ceiling: float, *, highest: float = math.inf) -> TrustRegion:
+    r"""The same clip by bounds on the log-ratio; `highest` is the log of `dual_clip`'s cap.
+
+    Infinities bound nothing, and with none but them this is `importance_weighted`. A token at a bound
+    keeps its gradient.
+
+    Args:
+        floor: smallest log-ratio that a negative advantage may reach, at most 0.
+        ceiling: largest log-ratio that a positive advantage may reach, at least 0.
+        highest: largest log-ratio that a negative advantage may reach, at least 0.
+
+    Raises:
+        ValueError: bounds without 0 inside.
+    """
+    if not floor <= 0 <= min(ceiling, highest):
+        raise ValueError(
+            f"bounds must satisfy floor <= 0 <= ceiling and highest, got {floor}, {ceiling} and {highest}"
+        )
 
     def surrogate(
         log_ratio: Float[Tensor, "B T"],
@@ -198,3 +210,11 @@ def _clipped(low: float, high: float, cap: float) -> TrustRegion:
         return bounded_exp(bounded) * advantages
 
     return surrogate
+
+
+def _clipped(low: float, high: float, cap: float) -> TrustRegion:
+    if not 0 < low < 1:
+        raise ValueError(f"low must lie in (0, 1), got {low}: a half-width, not a bound")
+    if not high > 0:
+        raise ValueError(f"high must be positive, got {high}: a half-width, not a bound")
+    return clipped_in_nats(math.log1p(-low), math.log1p(high), highest=math.log(cap))

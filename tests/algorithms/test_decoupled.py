@@ -26,7 +26,7 @@ from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo
 from algorithms.icepop import icepop, kpop
-from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis
+from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis, veto_rs
 from algorithms.rejection import token_band
 from algorithms.tis import sequence_tis, token_tis
 from tests.algorithms.make import T64, bandit, batch, rows
@@ -40,6 +40,7 @@ GROUPED = {
     "sequence_mis": sequence_mis,
     "geometric_rs": geometric_rs,
     "k3_rs": k3_rs,
+    "veto_rs": veto_rs,
     "icepop": icepop,
     "kpop": kpop,
     "decoupled_ppo": decoupled_ppo,
