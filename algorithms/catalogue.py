@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from algorithms.bapo import bapo
 from algorithms.cispo import cispo, scalerl
 from algorithms.dapo import dapo
 from algorithms.decoupled import decoupled_ppo
@@ -21,6 +22,7 @@ from algorithms.grpo import grpo, grpo_behaviour_clip, grpo_dis
 from algorithms.gspo import gspo, gspo_token
 from algorithms.icepop import icepop, kpop
 from algorithms.kimi import kimi
+from algorithms.m2po import m2po, m2po_areal
 from algorithms.mis import geometric_rs, k3_rs, mis_po, sequence_mis, veto_rs
 from algorithms.opsm import opsm
 from algorithms.reinforce_pp import reinforce_pp, reinforce_pp_baseline
@@ -69,6 +71,9 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo_delta,
     opsm,
     kimi,
+    m2po,
+    m2po_areal,
+    bapo,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from algorithms.advantage import Advantage, group_centred, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
-from algorithms.estimator import Estimator
+from algorithms.estimator import Adapt, Estimator
+from algorithms.prompt_mean import each_prompt_alike
 from algorithms.ratio import LogRatio, per_token, per_token_old
 from algorithms.weighting import clipped_weight
 
@@ -62,19 +64,20 @@ def scalerl(
     *,
     eps_high: float = 4.0,
     advantage: Advantage = _OVER_BATCH,
-    aggregate: Aggregate = token_mean,
+    average: Adapt | None = each_prompt_alike,
 ) -> Estimator:
-    r"""ScaleRL's loss: CISPO against the engine that sampled, weight at most 5, scaled over the batch.
+    r"""ScaleRL's loss: CISPO against the engine that sampled, weight at most 5, every prompt alike.
 
-    .. math:: \max\ \mathrm{sg}[\min(\rho,\ 1+\epsilon_h)]\, A \log\pi
+    .. math:: \max\ \frac{1}{P} \sum_{g} \frac{1}{N_g} \sum_{i \in g,\, t}
+        \mathrm{sg}[\min(\rho,\ 1+\epsilon_h)]\, A \log\pi
 
-    The recipe averages over prompts, which an aggregate cannot see: `token_mean` stands in for it. Its
-    dropping of groups without signal is `dapo.drop_uniform_groups`.
+    Advantages are scaled over the batch. The recipe's dropping of groups without signal is
+    `dapo.drop_uniform_groups`.
 
     Args:
         eps_high: half-width above one; nothing bounds the weight below.
         advantage: *choice*, centred on the group and divided by the deviation over the batch.
-        aggregate: *choice*, `token_mean`.
+        average: `each_prompt_alike`; None leaves the token mean.
 
     Raises:
         ValueError: `eps_high` outside its range.
@@ -82,4 +85,5 @@ def scalerl(
     References:
         Khatri et al., ScaleRL, 2025. https://arxiv.org/abs/2510.13786.
     """
-    return cispo(eps_high=eps_high, log_ratio=per_token, advantage=advantage, aggregate=aggregate)
+    estimator = cispo(eps_high=eps_high, log_ratio=per_token, advantage=advantage)
+    return dataclasses.replace(estimator, adapt=average)

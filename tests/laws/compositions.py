@@ -12,6 +12,7 @@ from torch import Tensor
 
 from algorithms.advantage import group_centred, reward_minus_value, whitened
 from algorithms.aggregate import Aggregate, constant, sequence_mean, token_mean
+from algorithms.bapo import bapo
 from algorithms.catalogue import by_name
 from algorithms.correction import both, token_ratio, token_truncated
 from algorithms.critic import CriticRecipe
@@ -20,10 +21,12 @@ from algorithms.estimator import Estimator
 from algorithms.gae import skip_observation_gae
 from algorithms.grpo import grpo, grpo_behaviour_clip
 from algorithms.icepop import icepop
+from algorithms.m2po import m2po, m2po_areal
 from algorithms.ratio import per_sequence_product, per_token
 from algorithms.rejection import veto
 from algorithms.rollout import Batch
 from algorithms.sao import sao
+from algorithms.tis import over_rollouts, over_tokens, sequence_tis, token_tis
 from algorithms.trust import (
     double_sided_mask_undetached,
     dual_clip,
@@ -52,7 +55,10 @@ def _of(advantage, log_ratio, trust, aggregate) -> Estimator:
 
 # By name in the catalogue: compositions whose on-policy gradient is REINFORCE's under another aggregate
 # than their own, or (None) not at all.
-ON_POLICY: dict[str, Aggregate | None] = {}
+ON_POLICY: dict[str, Aggregate | None] = {
+    # A mean over prompts is no function of the action mask alone: tests/algorithms/test_prompt_mean.py.
+    "scalerl": None,
+}
 
 
 def _catalogue() -> dict[str, Composition]:
@@ -79,6 +85,11 @@ COMPOSITIONS: dict[str, Composition] = {
     "plain gae": _own(
         _of(partial(skip_observation_gae, lam=0.95), per_token, ppo_clip(0.2, 0.2), token_mean)
     ),
+    "token tis mean one": _own(token_tis(normalise=over_tokens)),
+    "sequence tis mean one": _own(sequence_tis(normalise=over_rollouts)),
+    "m2po least clip": _own(m2po(least_low=0.3, least_high=0.5)),
+    "m2po areal tight": _own(m2po_areal(budget=1e-6)),
+    "bapo script": _own(bapo(low=(0.8, 0.95), target=0.5, log_ratio=per_token)),
     "sao coding": _own(sao(eps_low=0.8, eps_high=3.0)),
     "icepop kept tokens": _own(icepop(aggregate=token_mean, kept_only=True)),
     "decoupled capped": _own(decoupled_ppo(correction=token_truncated(5.0))),
