@@ -113,7 +113,9 @@ class Pipeline:
             counts=self.counts,
             weights=self.weights,
             journal=self.journal,
+            published=self._published,
         )
+        self._generated_at_publish = self._outstanding_at_publish = 0
         self.trainer = Trainer(
             env,
             config,
@@ -138,10 +140,20 @@ class Pipeline:
             submitted_rollouts=self.ledger.generated_rollouts - held["dropped"],
             running_rollouts=held["in_flight"],
             outstanding_rollouts=held["in_flight"] + held["waiting"] + held["queued"],
+            waiting_rollouts=held["waiting"],
+            queued_rollouts=held["queued"],
+            trained_rollouts=held["trained"],
+            submitted_since_publish_rollouts=self.ledger.generated_rollouts - self._generated_at_publish,
+            outstanding_at_publish_rollouts=self._outstanding_at_publish,
             taken_batches=self.buffer.taken_batches,
             engine_version_batches=self.weights.version // self.config.updates_per_batch,
+            trainer_version_batches=self.trainer.version // self.config.updates_per_batch,
             batch_rollouts=self.config.batch_rollouts,
         )
+
+    def _published(self) -> None:
+        self._generated_at_publish = self.ledger.generated_rollouts
+        self._outstanding_at_publish = self.counts().outstanding_rollouts
 
     def run(self, until_s: float | None = None) -> Run:
         for i, occupancy in enumerate(self.occupancies):

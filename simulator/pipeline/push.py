@@ -28,6 +28,7 @@ class Push:
         counts: Callable[[], Counts],
         weights: Weights,
         journal: Journal,
+        published: Callable[[], None],
     ) -> None:
         self.env = env
         self.push_s = push_s
@@ -35,6 +36,7 @@ class Push:
         self.counts = counts
         self.weights = weights
         self.journal = journal
+        self.published = published
         self._rollout_finished: simpy.Event | None = None
 
     def rollout_finished(self) -> None:
@@ -55,3 +57,4 @@ class Push:
         yield Turn(env, PUBLISH)
         self.journal.trainer("busy", "push", push_starts_s, env.now)
         self.weights.publish(version, env.now)
+        self.published()

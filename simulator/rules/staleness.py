@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, TypeAlias, final
 
-from simulator.rules import admission, eviction, on_sync
+from simulator.rules import admission, eviction, on_sync, selection
+
+Replacement: TypeAlias = Literal["new_prompt", "same_prompt"]
 
 
 @final
@@ -14,9 +16,21 @@ class Staleness:
     """How old may data be? Functions, so that a rule of one's own needs no registry."""
 
     admission: admission.Admission
+    """How many rollouts may start now?"""
+    selection: selection.Selection = selection.fifo
+    """Which complete groups make the next batch?"""
     age_limit: eviction.AgeLimit = eviction.keep_all
+    """Is a complete group too old to be trained?"""
+    abort: eviction.AgeLimit = eviction.keep_all
+    """Is an unfinished group too old to go on? Asked at every publish."""
+    replacement: Replacement = "new_prompt"
+    """What takes the place of a group that was dropped or aborted for its age."""
     overflow: eviction.Overflow = eviction.never_overflows
     may_publish: on_sync.MayPublish = on_sync.in_flight
+    on_sync: on_sync.OnSync = on_sync.SWAP
+    colocated: bool = False
+    """Engines and trainer share their accelerators: from the moment when a batch is taken until the new
+    weights are there, nothing decodes."""
 
 
 def sync() -> Staleness:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from simulator.config import BoundedLag, DropByAge, PipelineConfig, staleness_rule
-from simulator.rules.counts import Counts
 from simulator.world.lengths import Exponential
+from tests.simulator.rules.counts import counts
 from tests.simulator.runs import config
 
 LENGTHS = {"kind": "exponential", "mean_tokens": 100.0}
@@ -78,15 +78,8 @@ def test_a_configuration_survives_json():
 @given(st.integers(1, 4), st.integers(0, 100))
 def test_a_cap_on_what_is_outstanding_joins_the_rule(batches, outstanding):
     rule = staleness_rule(config(rollouts_per_update=4, max_outstanding_rollouts=4 * batches))
-    counts = Counts(
-        submitted_rollouts=outstanding,
-        running_rollouts=0,
-        outstanding_rollouts=outstanding,
-        taken_batches=0,
-        engine_version_batches=0,
-        batch_rollouts=4,
-    )
-    assert rule.admission(counts) == 4 * batches - outstanding
+    seen = counts(submitted=outstanding, outstanding=outstanding)
+    assert rule.admission(seen) == 4 * batches - outstanding
 
 
 def test_flags_come_from_the_types():

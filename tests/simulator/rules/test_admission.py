@@ -12,19 +12,8 @@ from simulator.rules.admission import (
     next_batch_while_training,
     synchronous,
 )
-from simulator.rules.counts import Counts
 from simulator.rules.on_sync import after_the_batch, in_flight
-
-
-def counts(*, submitted=0, running=0, outstanding=0, taken=0, version=0, batch=4):
-    return Counts(
-        submitted_rollouts=submitted,
-        running_rollouts=running,
-        outstanding_rollouts=outstanding,
-        taken_batches=taken,
-        engine_version_batches=version,
-        batch_rollouts=batch,
-    )
+from tests.simulator.rules.counts import counts
 
 
 def test_areal_starts_eta_plus_one_batches():
