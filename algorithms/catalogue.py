@@ -32,6 +32,7 @@ from algorithms.sapo import sapo
 from algorithms.tis import sequence_tis, token_tis
 from algorithms.topr import topr
 from algorithms.truncated_is import aipo, pipelinerl, torchforge_reinforce
+from algorithms.vcpo import vcpo
 from algorithms.vespo import vespo
 
 COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
@@ -74,6 +75,7 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     m2po,
     m2po_areal,
     bapo,
+    vcpo,
 )
 
 
