@@ -92,7 +92,7 @@ def align(
     *,
     products: Float64[Tensor, " 3"],
     attenuate_above: float = 0.1,
-    skip_above: float = 0.5,
+    skip_above: float = 1.0,
     attenuation: Attenuation = down_to_threshold,
 ) -> Controlled:
     r"""Shorten the part of a gradient that is parallel to the previous one, or skip the update.
@@ -103,15 +103,16 @@ def align(
     with k = 1 for :math:`c_t \le \tau_1`, k from `attenuation` up to :math:`\tau_2`, and no update beyond.
     Opposed gradients are left alone. What is not finite has no cosine and passes as it is.
 
-    Nothing here ends a run of skipped updates: while the weights rest, gradients of large batches stay
-    parallel. A caller that skips should bound how often in a row.
+    Nothing here ends a run of skipped updates: while the weights rest, a gradient with little noise repeats
+    itself, at any lag, and learning has stopped for good. Pass None for `previous` after a skip and there
+    are never two in a row.
 
     Args:
         gradient: of this update, before clipping by its norm.
         previous: `Controlled.previous` of the last call, None at the first.
         products: `inner_products` of the two, summed over all shards.
         attenuate_above: *choice*, tau_1, a cosine in [0, 1). The paper's thresholds are not public.
-        skip_above: *choice*, tau_2, a cosine no smaller than tau_1; 1 or more never skips.
+        skip_above: *choice*, tau_2, a cosine no smaller than tau_1. The default of 1 never skips.
         attenuation: *choice*, `down_to_threshold`.
 
     Raises:
