@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
+from algorithms.precision import working
 from algorithms.rollout import Batch
 
 
@@ -29,9 +30,12 @@ def in_order(
 def by_position(
     ordered: Float64[Tensor, "B T"], like: Float[Tensor, "B T"], batch: Batch, order: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """What `in_order` took apart: entries at their positions, zero off the action tokens, typed as `like`."""
+    """What `in_order` took apart: entries at their positions, zero off the action tokens.
+
+    In the precision of `like`, single at least.
+    """
     placed = torch.zeros_like(ordered).scatter(1, order, ordered)
-    return placed.to(like.dtype).where(batch.action_mask, 0.0)
+    return placed.to(working(like.dtype)).where(batch.action_mask, 0.0)
 
 
 def following(

@@ -1,0 +1,107 @@
+"""Trajectory balance with asynchrony: a regression on log-probs that holds whoever sampled."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from algorithms.aggregate import Aggregate, sequence_mean
+from algorithms.estimator import Estimator
+from algorithms.precision import at_least_single
+from algorithms.ratio import per_token_reference
+from algorithms.rollout import Batch
+
+
+def rollout_to_reference(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:
+    r"""S, the log-ratio of a whole rollout to the reference, repeated along `T`.
+
+    .. math:: S = \sum_t \log \frac{\pi(a_t \mid s_t)}{\pi_{ref}(a_t \mid s_t)}
+
+    Raises:
+        ValueError: `reference_log_probs` is absent, or `log_probs` has another shape than the batch.
+    """
+    ratio = per_token_reference(log_probs, batch)
+    return ratio.sum(-1, keepdim=True).expand_as(ratio).where(batch.action_mask, 0.0)
+
+
+def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
+    r"""Where S should be: the reward in nats, less the group's estimate of the log-partition function.
+
+    .. math:: \frac{R}{\beta} - \hat Z, \qquad \hat Z = \frac{1}{K} \sum_k \Bigl(\frac{R_k}{\beta} - S_k\Bigr)
+
+    Z is what makes the reference, tilted by exp(R / beta), sum to one; every rollout of the prompt
+    estimates it, whichever policy sampled it, and the estimates agree once S is right.
+
+    *Choice*: S in Z is pi_old's, from before the batch's first update. At that update it is the published
+    stop-gradient of the present policy; at later updates of the same batch it stays.
+
+    Args:
+        beta: units of reward worth one nat.
+
+    Returns:
+        In nats, constant along `T`, zero off the action tokens.
+
+    Raises:
+        ValueError: `old_log_probs` or `reference_log_probs` is absent.
+    """
+    if batch.old_log_probs is None:
+        raise ValueError(
+            "balance_target needs old_log_probs, got None: score the batch before its first update"
+        )
+    moved = per_token_reference(batch.old_log_probs.detach(), batch).double().sum(-1)
+    tilt = batch.returns.double() / beta
+    group = torch.unique(batch.group_ids, return_inverse=True)[1]
+    groups = tilt.new_zeros(int(group.max()) + 1)
+    size = groups.index_add(0, group, torch.ones_like(tilt))
+    partition = groups.index_add(0, group, tilt - moved) / size
+    target = (tilt - partition[group]).to(at_least_single(batch.rewards).dtype)
+    return target[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)
+
+
+def balance(
+    log_ratio: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B T"],
+    log_probs: Float[Tensor, "B T"],  # noqa: ARG001
+) -> Float[Tensor, "B T"]:
+    r"""Minus the squared distance to the target: :math:`-(S - A)^2`.
+
+    Its gradient is :math:`2 (A - S) \nabla S`: REINFORCE's where the policy is the reference. Nothing is
+    bounded: a rollout far from its target pulls with all its distance.
+    """
+    return -(log_ratio - advantages).square()
+
+
+def tba(*, beta: float = 0.012, aggregate: Aggregate = sequence_mean) -> Estimator:
+    r"""TBA: trajectory balance with the partition function estimated by the group (VarGrad), no ratio to mu.
+
+    .. math:: \min\ \Bigl(\hat Z + \sum_t \log\frac{\pi(a_t \mid s_t)}{\pi_{ref}(a_t \mid s_t)}
+        - \frac{R}{\beta}\Bigr)^2
+
+    At its minimum pi is the reference tilted by exp(R / beta), the optimum of the reward less beta times
+    KL(pi || ref), on *any* distribution of rollouts that covers the responses: staleness costs efficiency,
+    not the optimum. Where pi is the reference the gradient is REINFORCE's with a group mean for a baseline,
+    times 2 / beta, which is a learning rate's business.
+
+    Args:
+        beta: units of reward worth one nat: 0.012 falling to 0.004 for mathematics, with K = 20 rollouts a
+            prompt. Its schedule is the learner's, which makes the estimator anew.
+        aggregate: *choice*, `sequence_mean`: each rollout's square counts once.
+
+    Raises:
+        ValueError: `beta` is not positive and finite.
+
+    References:
+        Bartoldson et al., Trajectory Balance with Asynchrony, 2025. https://arxiv.org/abs/2503.18929.
+    """
+    if not 0 < beta < math.inf:
+        raise ValueError(f"beta must be positive and finite, got {beta}")
+    return Estimator(
+        advantage=partial(balance_target, beta=beta),
+        log_ratio=rollout_to_reference,
+        trust=balance,
+        aggregate=aggregate,
+    )
