@@ -31,15 +31,20 @@ class Checking:
     old_log_probs, advantages, mask) and perhaps total. MODULE may be a file: my/losses.py:grpo."""
     examples: int = 100
     """Batches tried for each law."""
+    shortest: int = 1
+    """Fewest action tokens of a rollout that has any, for what refuses short ones, such as vapo."""
+    longest: int = 4
+    """Most tokens of a rollout. Short ones find faults sooner, and can be checked by hand."""
     json: bool = False
     """One JSON object on stdout, and nothing else there."""
 
 
 def ask(words: list[str]) -> Checking:
-    """`MODULE:ATTR [--examples N] [--json]`.
+    """`MODULE:ATTR [--examples N] [--shortest N] [--longest N] [--json]`.
 
     Raises:
-        BadInputError: a word that is no field, a target without a colon, fewer examples than one.
+        BadInputError: a word that is no field, a target without a colon, fewer examples than one, lengths
+            out of order.
     """
     asked = run_tyro(Checking, words, command="check")
     module, colon, attribute = asked.target.rpartition(":")
@@ -47,6 +52,10 @@ def ask(words: list[str]) -> Checking:
         raise BadInputError(f"check: target must be MODULE:ATTR, as in my_losses:grpo, got {asked.target!r}")
     if asked.examples < 1:
         raise BadInputError(f"check: examples must be at least 1, got {asked.examples}")
+    if not 1 <= asked.shortest <= asked.longest:
+        raise BadInputError(
+            f"check: needs 1 <= shortest <= longest, got {asked.shortest} and {asked.longest}"
+        )
     return asked
 
 
@@ -57,7 +66,9 @@ def answer(asked: Checking) -> "list[Verdict]":
         BadInputError: hypothesis is absent, or the target cannot be loaded or tried.
     """
     with contextlib.redirect_stdout(sys.stderr), _hypothesis_home():
-        return _checker()(load(asked.target), examples=asked.examples)
+        return _checker()(
+            load(asked.target), examples=asked.examples, shortest=asked.shortest, longest=asked.longest
+        )
 
 
 def show(verdicts: "list[Verdict]", asked: Checking) -> str:

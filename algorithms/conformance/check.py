@@ -69,7 +69,12 @@ class Verdict:
 
 
 def check(
-    estimator: Subject | Callable[..., Tensor], *, laws: Sequence[Law] = LAWS, examples: int = 100
+    estimator: Subject | Callable[..., Tensor],
+    *,
+    laws: Sequence[Law] = LAWS,
+    examples: int = 100,
+    shortest: int = 1,
+    longest: int = 4,
 ) -> list[Verdict]:
     """Try every law on hard batches, the same ones on every machine.
 
@@ -77,17 +82,19 @@ def check(
         estimator: or a loss function of (log_probs, old_log_probs, advantages, mask), each `[B, T]`,
             and perhaps total, the action tokens of the whole batch.
         examples: batches a law.
+        shortest: fewest action tokens of a rollout that has any, for what refuses short ones.
+        longest: most tokens of a rollout. Short ones find faults sooner, and can be checked by hand.
 
     Raises:
-        ValueError: it is neither, or `examples` is below one.
+        ValueError: it is neither, `examples` or `shortest` is below one, or `shortest` above `longest`.
     """
     if examples < 1:
         raise ValueError(f"examples must be at least 1, got {examples}")
     subject = as_subject(estimator)
-    return [_judge(law, subject, examples) for law in laws]
+    return [_judge(law, subject, examples, shortest, longest) for law in laws]
 
 
-def _judge(law: Law, subject: Subject, examples: int) -> Verdict:
+def _judge(law: Law, subject: Subject, examples: int, shortest: int, longest: int) -> Verdict:
     tried, refusals = 0, [""]
     breaking: list[HardBatch] = []
 
@@ -112,7 +119,9 @@ def _judge(law: Law, subject: Subject, examples: int) -> Verdict:
             raise _as_broken(failed) from None
 
     nats = EXTREME_NATS if law is extreme_ratios_stay_finite else MODERATE_NATS
-    batches = hard_batches(largest_log_ratio=nats, some=True, poison=False)
+    batches = hard_batches(
+        shortest=shortest, longest=longest, largest_log_ratio=nats, some=True, poison=False
+    )
     broken: Counterexample | None = None
     why = ""
     try:

@@ -24,7 +24,12 @@ from algorithms.conformance.words import verdict_text
 
 
 def assert_conforms(
-    estimator: Subject | Callable[..., Tensor], *, laws: Sequence[Law] = LAWS, examples: int = 100
+    estimator: Subject | Callable[..., Tensor],
+    *,
+    laws: Sequence[Law] = LAWS,
+    examples: int = 100,
+    shortest: int = 1,
+    longest: int = 4,
 ) -> None:
     """Fail unless every law holds; arguments as `check.check`.
 
@@ -32,7 +37,8 @@ def assert_conforms(
         AssertionError: names each law that failed, with its smallest counterexample.
         ValueError: as `check.check`.
     """
-    failed = [verdict for verdict in check(estimator, laws=laws, examples=examples) if not verdict.holds]
+    verdicts = check(estimator, laws=laws, examples=examples, shortest=shortest, longest=longest)
+    failed = [verdict for verdict in verdicts if not verdict.holds]
     if failed:
         raise AssertionError("\n" + "\n".join(verdict_text(verdict) for verdict in failed))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -64,19 +65,32 @@ def tokens(largest_log_ratio: float = 100.0) -> st.SearchStrategy[Token]:
     return st.sampled_from([Token(chosen=c, log_ratio=m, likely=p, value=v) for c, m, p, v in choices])
 
 
-def rows(*, longest: int = 4, largest_log_ratio: float = 100.0) -> st.SearchStrategy[Row]:
-    """Rollouts of 1 to `longest` tokens: of three groups, truncated or not, with or without any action."""
+def rows(*, shortest: int = 1, longest: int = 4, largest_log_ratio: float = 100.0) -> st.SearchStrategy[Row]:
+    """Rollouts of `shortest` to `longest` tokens: of three groups, truncated or not, with no action or
+    `shortest` of them at least."""
     fields = itertools.product((0, 1, 7), (0.0, 1.0, -1.0, 0.5), (False, True), (0.0, 1.0), (0.0, 0.5))
     return st.builds(
-        lambda fixed, drawn: Row(tuple(drawn), *fixed),
+        lambda fixed, drawn: Row(_acting(drawn, shortest), *fixed),
         st.sampled_from(list(fields)),
-        st.lists(tokens(largest_log_ratio), min_size=1, max_size=longest),
+        st.lists(tokens(largest_log_ratio), min_size=shortest, max_size=longest),
     )
+
+
+def _acting(drawn: Sequence[Token], at_least: int, *, some: bool = False) -> tuple[Token, ...]:
+    """No action or `at_least` of them; `some` leaves only the latter. The first observations make way."""
+    chosen = sum(token.chosen for token in drawn)
+    missing = at_least - chosen if chosen or some else 0
+    made = []
+    for token in drawn:
+        made.append(token._replace(chosen=token.chosen or missing > 0))
+        missing -= not token.chosen
+    return tuple(made)
 
 
 def hard_batches(
     *,
     rollouts: int = 4,
+    shortest: int = 1,
     longest: int = 4,
     largest_log_ratio: float = 100.0,
     some: bool = False,
@@ -87,18 +101,24 @@ def hard_batches(
 
     Args:
         rollouts, longest: the largest B and T.
+        shortest: fewest action tokens of a rollout that has any, for what refuses short ones.
         largest_log_ratio: in nats.
         some: at least one action token in all.
         poison: NaN wherever nothing should look, else numbers.
         dtype: of every floating field.
+
+    Raises:
+        ValueError: `shortest` below one, or above `longest`.
     """
-    one = rows(longest=longest, largest_log_ratio=largest_log_ratio)
+    if not 1 <= shortest <= longest:
+        raise ValueError(f"needs 1 <= shortest <= longest, got shortest {shortest} and longest {longest}")
+    one = rows(shortest=shortest, longest=longest, largest_log_ratio=largest_log_ratio)
 
     def finished(draft: Draft) -> HardBatch:
         first = draft.rows[0]
         if some and not any(token.chosen for row in draft.rows for token in row.tokens):
-            tokens = (first.tokens[0]._replace(chosen=True), *first.tokens[1:])
-            draft = draft._replace(rows=(first._replace(tokens=tokens), *draft.rows[1:]))
+            acting = first._replace(tokens=_acting(first.tokens, shortest, some=True))
+            draft = draft._replace(rows=(acting, *draft.rows[1:]))
         batch, log_probs = assembled(draft, dtype=dtype)
         if poison:
             return poisoned(batch), log_probs.where(batch.action_mask, torch.nan)
