@@ -28,12 +28,17 @@ from algorithms.opsm import opsm
 from algorithms.reinforce_pp import reinforce_pp, reinforce_pp_baseline
 from algorithms.rloo import rloo
 from algorithms.sao import sao, sao_running_mean
+from algorithms.sao_ablations import sao_dis_only, sao_step_last, sao_step_mean
 from algorithms.sapo import sapo
+from algorithms.spo import spo
+from algorithms.tba import tba
 from algorithms.tis import sequence_tis, token_tis
 from algorithms.topr import topr
 from algorithms.truncated_is import aipo, pipelinerl, torchforge_reinforce
+from algorithms.vapo import vapo, vc_ppo
 from algorithms.vcpo import vcpo
 from algorithms.vespo import vespo
+from algorithms.vtrace import vtrace
 
 COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo,
@@ -41,6 +46,9 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     grpo_dis,
     sao,
     sao_running_mean,
+    sao_step_mean,
+    sao_step_last,
+    sao_dis_only,
     token_tis,
     sequence_tis,
     sequence_mis,
@@ -76,6 +84,11 @@ COMPOSITIONS: Final[tuple[Callable[[], Estimator], ...]] = (
     m2po_areal,
     bapo,
     vcpo,
+    vtrace,
+    vc_ppo,
+    vapo,
+    spo,
+    tba,
 )
 
 

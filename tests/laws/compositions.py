@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,13 @@ class Composition:
     estimator: Estimator
     reinforce: Aggregate | None
     """None where the law is known not to hold, which another test states."""
+    tokens: int = 6
+    """Longest rollout that it is tried on."""
+    sure: tuple[int, ...] = (0,)
+    """Positions at which every rollout acts, for what refuses short ones."""
+
+    def draw(self, seed: int) -> Batch:
+        return random_batch(seed, tokens=self.tokens, sure=self.sure)
 
 
 def _own(estimator: Estimator) -> Composition:
@@ -58,14 +66,22 @@ def _of(advantage, log_ratio, trust, aggregate) -> Estimator:
 ON_POLICY: dict[str, Aggregate | None] = {
     # A mean over prompts is no function of the action mask alone: tests/algorithms/test_prompt_mean.py.
     "scalerl": None,
+    # The square's gradient is 2 (A - S), once a rollout and not once a token.
+    "tba": constant(0.5),
 }
+
+# Twenty actions at least, with observations between them.
+LONG = {"tokens": 36, "sure": tuple(t for t in range(30) if t % 3 != 1)}
+DRAWN: dict[str, dict[str, Any]] = {"vapo": LONG}
 
 
 def _catalogue() -> dict[str, Composition]:
     made = {name: make() for name, make in by_name().items()}
     return {
         name.replace("_", " "): Composition(
-            estimator=estimator, reinforce=ON_POLICY.get(name, estimator.aggregate)
+            estimator=estimator,
+            reinforce=ON_POLICY.get(name, estimator.aggregate),
+            **DRAWN.get(name, {}),
         )
         for name, estimator in made.items()
     }
@@ -104,14 +120,16 @@ COMPOSITIONS: dict[str, Composition] = {
 }
 
 
-def random_batch(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> Batch:
+def random_batch(
+    seed: int = 0, *, dtype: torch.dtype = torch.float64, tokens: int = 6, sure: tuple[int, ...] = (0,)
+) -> Batch:
     """Seven rollouts of up to six tokens: observations, ragged ends, truncation, a group of one."""
     g = torch.Generator().manual_seed(seed)
-    b, t = 7, 6
-    lengths = torch.randint(1, t + 1, (b,), generator=g)
+    b, t = 7, tokens
+    lengths = torch.randint(max(sure) + 1, t + 1, (b,), generator=g)
     lengths[0] = t
     mask = (torch.arange(t) < lengths[:, None]) & (torch.rand(b, t, generator=g) < 0.7)
-    mask[:, 0] = True
+    mask[:, sure] = True
 
     def numbers(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g, dtype=torch.float64).to(dtype)
@@ -133,6 +151,7 @@ def random_batch(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> Batch:
         values=numbers(b, t),
         bootstrap_values=numbers(b),
         baselines=numbers(b),
+        reference_log_probs=behaviour - 0.1 * numbers(b, t).abs(),
     )
 
 

@@ -24,12 +24,9 @@ from algorithms.conformance.laws import (
     on_policy_is_reinforce,
     row_order_is_irrelevant,
 )
-from algorithms.estimator import Estimator
-from tests.laws.compositions import COMPOSITIONS, policy_near, random_batch
+from tests.laws.compositions import COMPOSITIONS, Composition, policy_near, random_batch
 
-every_estimator = pytest.mark.parametrize(
-    "estimator", [c.estimator for c in COMPOSITIONS.values()], ids=list(COMPOSITIONS)
-)
+every_composition = pytest.mark.parametrize("tried", list(COMPOSITIONS.values()), ids=list(COMPOSITIONS))
 REINFORCE = [name for name, c in COMPOSITIONS.items() if c.reinforce is not None]
 
 
@@ -46,7 +43,7 @@ def distances(law: Law) -> tuple[float, ...]:
 )
 def test_every_composition_obeys_every_law(name: str, law: Law):
     for seed, distance in enumerate(distances(law)):
-        batch = random_batch(seed)
+        batch = COMPOSITIONS[name].draw(seed)
         law(COMPOSITIONS[name].estimator, batch, policy_near(batch, distance, seed))
 
 
@@ -57,21 +54,23 @@ def test_the_exception_to_reinforce_is_a_real_one():
             on_policy_is_reinforce(COMPOSITIONS[name].estimator, batch, batch.behaviour_log_probs)
 
 
-@every_estimator
+@every_composition
 @settings(max_examples=5)
 @given(order=st.permutations(range(7)))
-def test_row_order_is_irrelevant_for_any_order(estimator: Estimator, order: list[int]):
+def test_row_order_is_irrelevant_for_any_order(tried: Composition, order: list[int]):
     """The law tries two orders of the rows that it is given; here it is given them in any."""
-    batch, index = random_batch(3), torch.tensor(order)
-    row_order_is_irrelevant(estimator, batch.rows(index), policy_near(batch, 0.5)[index])
+    batch, index = tried.draw(3), torch.tensor(order)
+    row_order_is_irrelevant(tried.estimator, batch.rows(index), policy_near(batch, 0.5)[index])
 
 
 @pytest.mark.parametrize("name", REINFORCE)
 def test_on_policy_the_weights_of_tokens_are_the_aggregates(name: str):
     """The law only wants some positive weight; at mu = pi_old = pi it is what the aggregate says."""
-    estimator, reinforce = COMPOSITIONS[name].estimator, COMPOSITIONS[name].reinforce
+    reinforce = COMPOSITIONS[name].reinforce
     assert reinforce is not None
-    batch = random_batch(4)
+    # Regularisers have a gradient of their own.
+    estimator = dataclasses.replace(COMPOSITIONS[name].estimator, regularisers=())
+    batch = COMPOSITIONS[name].draw(4)
     batch = on_policy(batch, batch.behaviour_log_probs)
     _, gradient = loss_and_gradient(estimator, batch.behaviour_log_probs, batch)
     leaf, mask = batch.behaviour_log_probs.clone().requires_grad_(), batch.action_mask
@@ -80,39 +79,39 @@ def test_on_policy_the_weights_of_tokens_are_the_aggregates(name: str):
     torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-14)
 
 
-@every_estimator
-def test_there_is_something_to_obey(estimator: Estimator):
+@every_composition
+def test_there_is_something_to_obey(tried: Composition):
     """A gradient of zeros would pass every law but one."""
-    batch = random_batch(1)
-    _, gradient = loss_and_gradient(estimator, policy_near(batch, 0.5), batch)
+    batch = tried.draw(1)
+    _, gradient = loss_and_gradient(tried.estimator, policy_near(batch, 0.5), batch)
     assert (gradient[batch.action_mask] != 0).any()
 
 
-@every_estimator
-def test_a_batch_without_action_tokens_may_hold_nan_everywhere(estimator: Estimator):
-    whole = random_batch(6)
+@every_composition
+def test_a_batch_without_action_tokens_may_hold_nan_everywhere(tried: Composition):
+    whole = tried.draw(6)
     empty = poisoned(dataclasses.replace(whole, action_mask=torch.zeros_like(whole.action_mask)))
-    all_masked_is_zero(estimator, empty, torch.full_like(whole.rewards, math.nan))
+    all_masked_is_zero(tried.estimator, empty, torch.full_like(whole.rewards, math.nan))
 
 
-@every_estimator
-def test_a_rollout_that_drops_every_token_is_zero_or_finite_beside_the_others(estimator: Estimator):
+@every_composition
+def test_a_rollout_that_drops_every_token_is_zero_or_finite_beside_the_others(tried: Composition):
     """Fifty nats out of every band, in one rollout; the others keep their gradient."""
-    batch = random_batch(7)
+    batch = tried.draw(7)
     log_probs = policy_near(batch, 0.1)
     log_probs[0] = batch.behaviour_log_probs[0] - 50.0
-    loss, gradient = loss_and_gradient(estimator, log_probs, batch)
+    loss, gradient = loss_and_gradient(tried.estimator, log_probs, batch)
     assert torch.isfinite(loss)
     assert torch.isfinite(gradient).all()
     assert (gradient[1:] != 0).any()
 
 
-@every_estimator
-def test_the_same_call_gives_the_same_bits_and_leaves_its_inputs_alone(estimator: Estimator):
-    batch = random_batch(8)
+@every_composition
+def test_the_same_call_gives_the_same_bits_and_leaves_its_inputs_alone(tried: Composition):
+    batch = tried.draw(8)
     log_probs = policy_near(batch, 0.5)
     kept = {f.name: _copy(getattr(batch, f.name)) for f in dataclasses.fields(batch)}
-    first, second = (loss_and_gradient(estimator, log_probs, batch) for _ in range(2))
+    first, second = (loss_and_gradient(tried.estimator, log_probs, batch) for _ in range(2))
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], second[1])
     assert torch.equal(log_probs, policy_near(batch, 0.5))
