@@ -117,8 +117,8 @@ def bapo(
     for name, step in (("step_low", step_low), ("step_high", step_high)):
         if not step > 0:
             raise ValueError(f"{name} must be positive, got {step}")
-    if not target >= 0:
-        raise ValueError(f"target must not be negative, got {target}")
+    if not 0 <= target < math.inf:
+        raise ValueError(f"target must be finite and not negative, got {target}")
     if not cap > 1:
         raise ValueError(f"cap must exceed 1, got {cap}")
     pairs = list(order(_steps(low, step_low), _steps(high, step_high)))

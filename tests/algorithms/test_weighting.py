@@ -122,4 +122,5 @@ def test_cispo_reads_the_latest_policy_and_scalerl_the_engine():
     record = batch([[1]], behaviour_log_probs=rows([-3.0]), old_log_probs=rows([-1.0]))
     new = rows([-1.0])
     assert cispo().surrogate(new, record, rows([1.0])).item() == -1.0
-    assert scalerl().surrogate(new, record, rows([1.0])).item() == pytest.approx(-5.0)
+    against_engine = scalerl().fixed(new, record, rows([1.0]))
+    assert against_engine.surrogate(new, record, rows([1.0])).item() == pytest.approx(-5.0)
