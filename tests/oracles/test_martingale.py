@@ -3,6 +3,8 @@
 Our weight on a token, d surrogate / d log pi, becomes an estimator of theirs; only `exp` and `log` round.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -68,3 +70,46 @@ def test_the_bias_of_a_token_region_is_theirs(trust: TrustRegion, peer: Any):
         for key, bias in b.bias.items():
             assert float(a.bias[key]) == pytest.approx(float(bias), abs=1e-12)
     assert not exact.all_unbiased
+
+
+LAGS = (0, 1, 4)
+"""Updates between the policy that sampled and the one that learns."""
+
+
+def verdicts(report: Any, unbiased: Iterable[bool]) -> dict[int, int]:
+    """Configurations without bias, by lag."""
+    count = Counter(dict.fromkeys(LAGS, 0))
+    for certificate, holds in zip(report.certificates, unbiased, strict=True):
+        count[certificate.lag] += holds
+    return dict(count)
+
+
+@pytest.mark.parametrize(
+    ("trust", "log_ratio", "peer", "at_any_lag"),
+    [
+        (importance_weighted, per_sequence_product, defendants.seq_is, True),
+        (importance_weighted, per_token, defendants.token_is, False),
+        (ppo_clip(0.2, 0.2), per_token, defendants.token_ppo_clip(Fraction(1, 5)), False),
+        (
+            double_sided_mask(0.3, 5.0),
+            per_token,
+            defendants.token_masked_is(Fraction(7, 10), Fraction(6)),
+            False,
+        ),
+        (score, per_token, defendants.unweighted, False),
+    ],
+    ids=["sequence product", "token ratio", "ppo clip", "dis", "no correction"],
+)
+def test_unbiased_configurations_by_lag(trust: TrustRegion, log_ratio: LogRatio, peer: Any, at_any_lag: bool):
+    """Of three processes: all without lag; with any, all for the rollout's exact ratio and none for others.
+
+    Theirs is an identity of fractions, ours rounds: 1e-24 of the squared gradient is no bias.
+    """
+    drawn: dict[str, Any] = {"n_configs": 3, "lags": LAGS, "sizes": ((2, 2, 2), (2, 3, 2), (2, 2, 3))}
+    wanted = {lag: 3 if at_any_lag or lag == 0 else 0 for lag in LAGS}
+    exact = check_unbiased(peer, **drawn)
+    assert verdicts(exact, (c.is_unbiased for c in exact.certificates)) == wanted
+    ours = check_unbiased(adapted(trust, log_ratio), name="ours", **drawn)
+    assert verdicts(ours, (c.rel_sq_bias < 1e-24 for c in ours.certificates)) == wanted
+    for a, b in zip(ours.certificates, exact.certificates, strict=True):
+        assert float(a.rel_sq_bias) == pytest.approx(float(b.rel_sq_bias), rel=1e-9, abs=1e-24)
