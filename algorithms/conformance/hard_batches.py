@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -70,21 +69,22 @@ def rows(*, shortest: int = 1, longest: int = 4, largest_log_ratio: float = 100.
     `shortest` of them at least."""
     fields = itertools.product((0, 1, 7), (0.0, 1.0, -1.0, 0.5), (False, True), (0.0, 1.0), (0.0, 0.5))
     return st.builds(
-        lambda fixed, drawn: Row(_acting(drawn, shortest), *fixed),
+        lambda fixed, drawn: _acting(Row(tuple(drawn), *fixed), shortest),
         st.sampled_from(list(fields)),
         st.lists(tokens(largest_log_ratio), min_size=shortest, max_size=longest),
     )
 
 
-def _acting(drawn: Sequence[Token], at_least: int, *, some: bool = False) -> tuple[Token, ...]:
+def _acting(row: Row, at_least: int, *, some: bool = False) -> Row:
     """No action or `at_least` of them; `some` leaves only the latter. The first observations make way."""
-    chosen = sum(token.chosen for token in drawn)
+    # Whole rows in and out: a checker of types that looks into sequences at random would disturb hypothesis.
+    chosen = sum(token.chosen for token in row.tokens)
     missing = at_least - chosen if chosen or some else 0
     made = []
-    for token in drawn:
+    for token in row.tokens:
         made.append(token._replace(chosen=token.chosen or missing > 0))
         missing -= not token.chosen
-    return tuple(made)
+    return row._replace(tokens=tuple(made))
 
 
 def hard_batches(
@@ -117,7 +117,7 @@ def hard_batches(
     def finished(draft: Draft) -> HardBatch:
         first = draft.rows[0]
         if some and not any(token.chosen for row in draft.rows for token in row.tokens):
-            acting = first._replace(tokens=_acting(first.tokens, shortest, some=True))
+            acting = _acting(first, shortest, some=True)
             draft = draft._replace(rows=(acting, *draft.rows[1:]))
         batch, log_probs = assembled(draft, dtype=dtype)
         if poison:
