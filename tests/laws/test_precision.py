@@ -9,21 +9,23 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from algorithms.catalogue import by_name
+from algorithms.conformance.disturb import cast as cast_all
 from algorithms.diagnostics import k3, token_ess
-from algorithms.estimator import Estimator
 from algorithms.likelihood import token_log_probs
 from algorithms.precision import at_least_single, widened
 from algorithms.ratio import per_sequence_product, per_token
 from algorithms.rollout import Batch
 from tests.algorithms.make import batch as by_hand
-from tests.laws.compositions import COMPOSITIONS, loss_and_gradient, policy_near, random_batch
+from tests.laws.compositions import COMPOSITIONS, Composition, loss_and_gradient, policy_near, random_batch
 
-every_estimator = pytest.mark.parametrize(
-    "estimator", [c.estimator for c in COMPOSITIONS.values()], ids=list(COMPOSITIONS)
-)
+every_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=list(COMPOSITIONS))
 LOG_PROBS = ("behaviour_log_probs", "old_log_probs", "proximal_log_probs", "reference_log_probs")
+OTHERS = ("rewards", "baselines", "values", "bootstrap_values")
 STORED = (torch.bfloat16, torch.float16)
+
+
+def single(batch: Batch) -> Batch:
+    return cast_all(batch, torch.float32)
 
 
 def cast(batch: Batch, dtype: torch.dtype, names: tuple[str, ...] = LOG_PROBS) -> Batch:
@@ -31,13 +33,13 @@ def cast(batch: Batch, dtype: torch.dtype, names: tuple[str, ...] = LOG_PROBS) -
     return dataclasses.replace(batch, **{name: tensor.to(dtype) for name, tensor in present.items()})
 
 
-@every_estimator
+@every_composition
 @pytest.mark.parametrize("dtype", STORED, ids=str)
-def test_loss_is_the_float32_loss_of_the_same_rounded_numbers(estimator: Estimator, dtype: torch.dtype):
-    wide = random_batch(0, dtype=torch.float32)
-    narrow = cast(wide, dtype, (*LOG_PROBS, "rewards", "baselines"))
+def test_loss_is_the_float32_loss_of_the_same_rounded_numbers(composition: Composition, dtype: torch.dtype):
+    estimator, wide = composition.estimator, single(composition.draw(0))
+    narrow = cast(wide, dtype, (*LOG_PROBS, *OTHERS))
     log_probs = policy_near(wide, 0.3).to(dtype)
-    rounded = cast(narrow, torch.float32, (*LOG_PROBS, "rewards", "baselines"))
+    rounded = cast(narrow, torch.float32, (*LOG_PROBS, *OTHERS))
     loss, gradient = loss_and_gradient(estimator, log_probs, narrow)
     wanted, wanted_gradient = loss_and_gradient(estimator, log_probs.float(), rounded)
     assert loss.dtype == torch.float32
@@ -61,9 +63,9 @@ class Dtypes(TorchDispatchMode):
         return out
 
 
-@every_estimator
-def test_no_token_tensor_of_a_float32_loss_is_double_or_half(estimator: Estimator):
-    batch = random_batch(1, dtype=torch.float32)
+@every_composition
+def test_no_token_tensor_of_a_float32_loss_is_double_or_half(composition: Composition):
+    estimator, batch = composition.estimator, single(composition.draw(1))
     leaf = policy_near(batch, 0.3).requires_grad_()
     advantages = estimator.advantage(batch)
     estimator = estimator.fixed(leaf, batch, advantages)
@@ -74,11 +76,10 @@ def test_no_token_tensor_of_a_float32_loss_is_double_or_half(estimator: Estimato
     assert floating == {torch.float32}
 
 
-@pytest.mark.parametrize("name", by_name())
-def test_half_precision_rewards_leave_no_half_precision_advantage(name: str):
-    estimator = by_name()[name]()
-    batch = cast(random_batch(2, dtype=torch.float32), torch.bfloat16, ("rewards",))
-    assert estimator.advantage(batch).dtype == torch.float32
+@every_composition
+def test_half_precision_rewards_and_values_leave_no_half_precision_advantage(composition: Composition):
+    batch = cast(single(composition.draw(2)), torch.bfloat16, OTHERS)
+    assert composition.estimator.advantage(batch).dtype == torch.float32
 
 
 def test_a44_stored_log_probs_have_lost_the_ratio_before_any_arithmetic():
