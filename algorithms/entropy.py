@@ -38,7 +38,8 @@ def token_entropy(
     Args:
         logits: row t predicts token t of the response.
         batch: reads `action_mask` and `temperature`.
-        chunk_tokens: *choice*, 256: positions worked on at once; 150 MiB of float32 at 150,000 tokens.
+        chunk_tokens: *choice*, 256: positions worked on at once. A vocabulary of 150,000 then needs a few
+            float32 tensors of 150 MiB at a time.
 
     Returns:
         Nats, in single precision at least; exactly zero, with zero gradient, off the action tokens.
