@@ -8,16 +8,11 @@ import torch
 from torch import Tensor
 
 from algorithms.aggregate import Aggregate, constant, sequence_mean, token_mean
-from algorithms.correction import unweighted
 from algorithms.estimator import Estimator
 from algorithms.grpo import grpo_dis
-from algorithms.gspo import averaged, averaged_locally
-from algorithms.ratio import per_token, per_token_old
-from algorithms.rejection import token_band
 from algorithms.rollout import Batch
 from algorithms.sao import sao
-from algorithms.trust import double_sided_mask, importance_weighted, inside, score
-from tests.algorithms.make import T64, batch, rows
+from tests.algorithms.make import T64
 from tests.laws.compositions import policy_near, random_batch
 from tests.simulator.lab.worlds import learner, sampled_by
 
@@ -30,19 +25,6 @@ def mean_of(losses: list[float], mask: Tensor, how: Aggregate) -> float:
     """Every token of row i loses losses[i]."""
     terms = torch.tensor(losses, dtype=T64)[:, None].expand(mask.shape)
     return how.reduce(terms, mask, how.count(mask)).item()
-
-
-@pytest.mark.parametrize(
-    ("how", "value", "weights"),
-    [(token_mean, 0.2, (0.1, 0.1)), (sequence_mean, 0.5, (0.25, 0.0625)), (constant(10), 0.1, (0.05, 0.05))],
-)
-def test_the_choice_of_mean_is_a_choice_of_weights(how: Aggregate, value: float, weights):
-    """A27: two tokens of loss 1 beside eight of loss 0."""
-    mask = lengths(2, 8)
-    assert mean_of([1.0, 0.0], mask, how) == pytest.approx(value)
-    for row, weight in enumerate(weights):
-        one = [float(row == 0), float(row == 1)]
-        assert mean_of(one, mask, how) / (2, 8)[row] == pytest.approx(weight)
 
 
 @pytest.mark.parametrize(("tokens", "wrong", "right"), [((2, 8), 0.5, 0.2), ((2, 10, 10, 10), 0.25, 0.0625)])
@@ -129,55 +111,3 @@ def test_an_update_without_action_tokens_has_no_nan_but_the_one_that_says_so():
 
 
 LOG_RATIO = [0.1, -1.5, 0.8, -10.0, 0.3]
-
-
-@pytest.mark.parametrize(("kept_only", "wanted"), [(False, 0.491006), (True, 1.227515)])
-def test_whether_rejected_tokens_stay_in_the_divisor_is_an_option(kept_only: bool, wanted: float):
-    """A33: band [.5, 2], a token's loss its ratio; kept sum 2.45503 over five tokens or over two."""
-    b = batch(
-        [[1] * 5],
-        behaviour_log_probs=rows([-1.0 - x for x in LOG_RATIO]),
-        old_log_probs=rows([-1.0] * 5),
-    )
-    now = rows([-1.0] * 5)
-    by_region = Estimator(
-        advantage=unweighted,
-        log_ratio=per_token,
-        trust=double_sided_mask(0.5, 1.0),
-        aggregate=token_mean,
-        counted=inside(0.5, 1.0) if kept_only else None,
-    )
-    by_correction = Estimator(
-        advantage=unweighted,
-        log_ratio=per_token_old,
-        trust=score,
-        aggregate=token_mean,
-        correction=token_band(floor=0.5, ceiling=2.0),
-        kept_only=kept_only,
-    )
-    for estimator in (by_region, by_correction):
-        loss = estimator.loss(now, b, advantages=unweighted(b), total=estimator.total(b, now))
-        assert loss.item() == pytest.approx(wanted, abs=5e-7)
-
-
-def test_a_geometric_ratio_is_averaged_over_its_rollout():
-    """A18: log-ratios [.1, .3], A = 1: -.6107 a token in both forms; a sum over tokens doubles it."""
-    b = batch([[1, 1]], behaviour_log_probs=rows([-1.1, -1.3]))
-    for form in (averaged(per_token), averaged_locally(per_token)):
-        for how, wanted in ((sequence_mean, -0.6107), (constant(1), -1.2214)):
-            estimator = Estimator(
-                advantage=unweighted, log_ratio=form, trust=importance_weighted, aggregate=how
-            )
-            leaf = rows([-1.0, -1.0]).requires_grad_()
-            loss = estimator.loss(leaf, b, advantages=unweighted(b), total=torch.tensor(1))
-            (gradient,) = torch.autograd.grad(loss, leaf)
-            assert gradient[0].tolist() == pytest.approx([wanted] * 2, abs=5e-5)
-
-
-def test_what_fills_a_masked_token_stays_out_of_a_mean():
-    """A26: ratios [1, 1] and a masked token with 0 on one side, 1 on the other: mean 1, not .789."""
-    b = batch([[1, 1, 0]], behaviour_log_probs=rows([-1.0, -1.0, 1.0]))
-    log_ratio = per_token(rows([-1.0, -1.0, 0.0]), b)
-    total = token_mean.count(b.action_mask)
-    assert token_mean.reduce(log_ratio.exp(), b.action_mask, total).item() == 1.0
-    assert (1 + 1 + math.exp(-1)) / 3 == pytest.approx(0.789, abs=5e-4)

@@ -27,16 +27,11 @@ from simulator.lab.modular_addition import ModularAddition, answered, right_answ
 from simulator.lab.run import learn
 from simulator.lab.snapshots import Snapshots
 from simulator.world.lengths import LogNormal
-from tests.algorithms.make import T64, bandit, batch, rows
+from tests.algorithms.make import bandit, rows
 
 
 def close(got: torch.Tensor, wanted: list[float], atol: float = 1e-6) -> None:
     torch.testing.assert_close(got.flatten(), torch.tensor(wanted, dtype=got.dtype), atol=atol, rtol=0)
-
-
-def test_one_sample_a_prompt_is_no_nan():
-    """A01: rewards [0.7], G = 1, eps = 1e-6; torch's own deviation of one number is NaN."""
-    assert group_standardised(bandit([0.7], [0])).tolist() == [[0.0]]
 
 
 def test_single_rollouts_learn_from_the_batch_or_from_a_critic():
@@ -88,28 +83,6 @@ def test_without_a_peer_leave_one_out_is_zero_for_a_group_and_for_a_batch():
     assert leave_one_out(as_batch).flatten().tolist() == [0.0, 0.0]
 
 
-def test_a_lost_member_leaves_the_others_their_own_baseline():
-    """A07: A = [1, 0, 1] of four, B = [0, 0, 0, 1]; by position B's first would be A's fourth."""
-    ids, rewards = [7, 7, 7, 2, 2, 2, 2], [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
-    wanted = [0.3333, -0.6667, 0.3333, -0.25, -0.25, -0.25, 0.75]
-    close(group_centred(bandit(rewards, ids)), wanted, atol=5e-5)
-    order = [6, 1, 3, 0, 5, 2, 4]
-    shuffled = bandit([rewards[i] for i in order], [ids[i] for i in order])
-    close(group_centred(shuffled), [wanted[i] for i in order], atol=5e-5)
-    text = torch.full((7, 1), 3)
-    same_text = dataclasses.replace(bandit(rewards, ids), token_ids=text, prompt_ids=text[:, 0])
-    close(group_centred(same_text), wanted, atol=5e-5)
-
-
-def test_an_easy_prompt_beside_a_rich_one():
-    """A08: A = [1, 1, 0, 0], B = [10, 10, 0, 0]; over the batch A's successes count as failures."""
-    rewards = [1.0, 1.0, 0.0, 0.0, 10.0, 10.0, 0.0, 0.0]
-    by_prompt = bandit(rewards, [0] * 4 + [1] * 4)
-    close(group_standardised(by_prompt), [0.866, 0.866, -0.866, -0.866] * 2, atol=5e-5)
-    over_batch = group_standardised(bandit(rewards, [0] * 8)).flatten()
-    close(over_batch[:5], [-0.389, -0.389, -0.612, -0.612, 1.612], atol=6e-4)
-
-
 @pytest.mark.parametrize(("size", "wanted"), [(2, 0.7024), (4, 0.449), (8, 0.2007), (16, 0.0403)])
 def test_how_many_groups_have_no_signal(size: int, wanted: float):
     """A46: p = .1819; p^G + (1 - p)^G of the groups agree, of answers sampled by the simulator."""
@@ -134,22 +107,3 @@ def drop_uniform_groups_in_parts(rolled, rollouts: int) -> torch.Tensor:
     """Ids of what is left; the filter compares every pair, so whole groups at a time."""
     parts = [rolled.rows(slice(i, i + rollouts)) for i in range(0, len(rolled.group_ids), rollouts)]
     return torch.cat([drop_uniform_groups(part).group_ids for part in parts])
-
-
-def test_the_three_divisors_of_whitening_are_not_mixed_up():
-    """A41: ranks [1, 2, 3, 4] and [10, 20], a single 5.0, [1, 2, 3, pad, pad], an empty shard."""
-    ranks = [rows([1.0, 2.0, 3.0, 4.0]), rows([10.0, 20.0]), torch.zeros(0, 2, dtype=T64)]
-    masks = [torch.ones_like(x, dtype=torch.bool) for x in ranks]
-    total = torch.stack([moments(x, m) for x, m in zip(ranks, masks, strict=True)]).sum(0)
-    assert (total[1] / total[0]).item() == pytest.approx(6.66667, abs=5e-6)
-    got = torch.cat([whiten(x, m, total=total).flatten() for x, m in zip(ranks, masks, strict=True)])
-    close(got, [-0.78084, -0.64304, -0.50525, -0.36745, 0.45932, 1.83726], atol=6e-6)
-    alone = [whiten(x, m, total=moments(x, m)) for x, m in zip(ranks[:2], masks[:2], strict=True)]
-    close(alone[0][0, [0, 3]], [-1.1619, 1.1619], atol=5e-5)
-    close(alone[1], [-0.7071, 0.7071], atol=5e-5)
-    one = batch([[1]], rewards=rows([5.0]))
-    lone = moments(one.rewards, one.action_mask)
-    assert whiten(one.rewards, one.action_mask, total=lone).tolist() == [[5.0]]
-    padded = batch([[1, 1, 1, 0, 0]], rewards=rows([1.0, 2.0, 3.0, 0.0, 0.0]))
-    count, summed, _ = moments(padded.rewards, padded.action_mask).tolist()
-    assert summed / count == 2.0

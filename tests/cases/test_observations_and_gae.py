@@ -3,12 +3,9 @@
 import pytest
 import torch
 
-from algorithms.critic import CriticRecipe, fit
-from algorithms.dapo import dapo, overlong_shaping, with_overlong_penalty
-from algorithms.gae import length_adaptive, skip_observation_gae
+from algorithms.gae import skip_observation_gae
 from algorithms.rollout import Batch, Rollout
-from algorithms.sao import sao
-from tests.algorithms.make import T64, batch, rows, terminal
+from tests.algorithms.make import T64, batch, terminal
 
 
 def close(got: torch.Tensor, wanted: list[float], atol: float = 5e-6) -> None:
@@ -66,53 +63,6 @@ def test_a_score_on_a_token_that_nobody_chose_is_refused_where_rollouts_enter():
             policy_versions=(0,) * 4,
             reward=(0.0, 0.0, 0.0, 1.0),
         )
-
-
-def test_lambda_of_short_rollouts_is_refused_below_zero():
-    """A42: 1, 2, 20 and 200 action tokens at alpha 1.5; at .05 it would be -19, -9, 0 and .9."""
-    close(length_adaptive(1.5)(torch.tensor([1, 2, 20, 200])), [0.3333, 0.6667, 0.9667, 0.99667], atol=5e-5)
-    for tokens, wrong in ((1, "-19"), (2, "-9")):
-        with pytest.raises(ValueError, match=f"alpha = 0.05 makes lambda = {wrong} "):
-            length_adaptive(0.05)(torch.tensor([tokens]))
-    close(length_adaptive(0.05)(torch.tensor([20, 200])), [0.0, 0.9])
-    # Observations do not count: two actions around eighteen of them are two.
-    with pytest.raises(ValueError, match="for a rollout of 2 action tokens"):
-        sao(alpha=0.05).advantage(one([1, *[0] * 18, 1], [0.0] * 20, 1.0))
-
-
-def test_each_row_has_a_lambda_and_a_shape_of_its_own():
-    """A56: action lengths 2 and 4, alpha 1.5, V = 0, reward 1 at the end."""
-    action = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]], dtype=torch.bool)
-    both = batch(action, rewards=terminal(action, [1.0, 1.0]), values=torch.zeros(2, 4, dtype=T64))
-    got = sao().advantage(both)
-    assert got.shape == (2, 4)
-    close(got[0], [0.6667, 1.0, 0.0, 0.0], atol=5e-5)
-    close(got[1], [0.5787, 0.6944, 0.8333, 1.0], atol=5e-5)
-    for row in range(2):
-        assert torch.equal(sao().advantage(both.rows(slice(row, row + 1)))[0], got[row])
-
-
-@pytest.mark.parametrize(("when", "advantage"), [("before", 0.75), ("after", 0.1875)])
-def test_values_from_before_or_from_after_the_fit_are_a_named_option(when: str, advantage: float):
-    """A55: R = 1, V = .25, each of K = 2 steps closes half the gap: V = .8125 afterwards."""
-    value = rows([0.25])
-    entering = fit(
-        CriticRecipe(value_when=when), lambda: value.clone(), lambda: value.copy_((value + 1.0) / 2)
-    )
-    assert value.item() == 0.8125
-    assert (1.0 - entering).item() == advantage
-
-
-def test_the_soft_penalty_for_length_is_continuous_and_reaches_the_advantage():
-    """A43: L_max 10, cache 4: lengths 6, 7, 8, 10, 11 cost 0, .25, .5, 1, 1."""
-    lengths = torch.tensor([6, 7, 8, 10, 11])
-    close(overlong_shaping(lengths, cap=10, cache=4), [0.0, -0.25, -0.5, -1.0, -1.0])
-    mask = torch.arange(11) < lengths[:, None]
-    rolled = batch(mask, rewards=terminal(mask, [1.0] * 5), group_ids=torch.zeros(5, dtype=torch.long))
-    assert not dapo().advantage(rolled).any()
-    shaped = with_overlong_penalty(rolled, cap=10, cache=4)
-    close(shaped.returns, [1.0, 0.75, 0.5, 0.0, 0.0])
-    assert dapo().advantage(shaped)[:, 0].sign().tolist() == [1.0, 1.0, 1.0, -1.0, -1.0]
 
 
 def test_only_what_the_model_chose_is_rewarded_or_counted():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.a3po import interpolated
 from algorithms.critic import CriticRecipe
 from algorithms.grpo import grpo
 from algorithms.likelihood import token_log_probs
@@ -156,19 +155,3 @@ def test_at_learning_rate_zero_nothing_is_clipped_masked_or_moved():
             assert seen["clipped_fraction"] == seen["masked_fraction"] == 0.0
             drift = per_token(student.log_probs(questions, rolled).detach(), rolled)
             assert drift.abs().mean() < 1e-5
-
-
-def test_a_token_of_the_present_version_has_no_divisor_of_zero():
-    """A51: versions (3, 7, 8), log-probs -2 and -1: alpha .8, -1.2; made by version 8: -2, never NaN."""
-    both = batch([[1, 1]], behaviour_log_probs=rows([-2.0, -2.0]), policy_versions=torch.tensor([[3, 8]]))
-    near = interpolated(rows([-1.0, -1.0]), both, trainer_version=8)
-    assert near.old_log_probs is not None
-    assert near.old_log_probs[0].tolist() == pytest.approx([-1.2, -2.0])
-
-
-def test_products_are_summed_and_sums_are_not_multiplied():
-    """A21: log-ratios [.1, -.2, .3] weighted by their ratios: .351729, not .654752."""
-    rolled = batch([[1, 1, 1]], behaviour_log_probs=rows([-1.0] * 3))
-    nats = per_token(rows([-0.9, -1.2, -0.7]), rolled)
-    assert (nats.exp() * nats).sum().item() == pytest.approx(0.351729, abs=5e-7)
-    assert (nats.exp().sum() * nats.sum()).item() == pytest.approx(0.654752, abs=5e-7)
