@@ -1,0 +1,27 @@
+"""Every comparison, in the order in which they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from simulator.validation import applied_compute, barriers, gates, lags
+from simulator.validation.row import Row
+
+CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
+    lags.little,
+    lags.closed_form,
+    lags.constant_lengths,
+    lags.token_weighted,
+    lags.saturated_throughput,
+    barriers.order_statistics,
+    barriers.waits_for_the_trainer,
+    gates.aggregate_gate,
+    gates.drops,
+    applied_compute.measured_rows,
+)
+
+
+def rows_of(index: int) -> list[Row]:
+    """The rows of one check: what a worker process is asked for."""
+    return list(CHECKS[index]())
