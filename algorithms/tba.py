@@ -11,9 +11,10 @@ from torch import Tensor
 
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
-from algorithms.precision import at_least_single
+from algorithms.precision import working
 from algorithms.ratio import per_token_reference
 from algorithms.rollout import Batch
+from algorithms.trust import TrustRegion
 
 
 def rollout_to_reference(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:
@@ -29,9 +30,9 @@ def rollout_to_reference(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float
 
 
 def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
-    r"""Where S should be: the reward in nats, less the group's estimate of the log-partition function.
+    r"""What beta S should be: the reward, less the group's estimate of the log-partition function.
 
-    .. math:: \frac{R}{\beta} - \hat Z, \qquad \hat Z = \frac{1}{K} \sum_k \Bigl(\frac{R_k}{\beta} - S_k\Bigr)
+    .. math:: R - \beta\hat Z, \qquad \hat Z = \frac{1}{K} \sum_k \Bigl(\frac{R_k}{\beta} - S_k\Bigr)
 
     Z is what makes the reference, tilted by exp(R / beta), sum to one; every rollout of the prompt
     estimates it, whichever policy sampled it, and the estimates agree once S is right.
@@ -43,7 +44,7 @@ def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
         beta: units of reward worth one nat.
 
     Returns:
-        In nats, constant along `T`, zero off the action tokens.
+        In units of reward, constant along `T`, zero off the action tokens.
 
     Raises:
         ValueError: `old_log_probs` or `reference_log_probs` is absent.
@@ -52,39 +53,54 @@ def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
         raise ValueError(
             "balance_target needs old_log_probs, got None: score the batch before its first update"
         )
-    moved = per_token_reference(batch.old_log_probs.detach(), batch).double().sum(-1)
-    tilt = batch.returns.double() / beta
+    moved = beta * per_token_reference(batch.old_log_probs.detach(), batch).double().sum(-1)
+    rewards = batch.returns.double()
     group = torch.unique(batch.group_ids, return_inverse=True)[1]
-    groups = tilt.new_zeros(int(group.max()) + 1)
-    size = groups.index_add(0, group, torch.ones_like(tilt))
-    partition = groups.index_add(0, group, tilt - moved) / size
-    target = (tilt - partition[group]).to(at_least_single(batch.rewards).dtype)
+    groups = rewards.new_zeros(int(group.max()) + 1)
+    size = groups.index_add(0, group, torch.ones_like(rewards))
+    partition = groups.index_add(0, group, rewards - moved) / size
+    target = (rewards - partition[group]).to(working(batch.rewards.dtype))
     return target[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)
 
 
-def balance(
-    log_ratio: Float[Tensor, "B T"],
-    advantages: Float[Tensor, "B T"],
-    log_probs: Float[Tensor, "B T"],  # noqa: ARG001
-) -> Float[Tensor, "B T"]:
-    r"""Minus the squared distance to the target: :math:`-(S - A)^2`.
+def balance(beta: float) -> TrustRegion:
+    r"""Minus the squared distance to the target: :math:`-\frac{1}{2\beta} (\beta S - A)^2`.
 
-    Its gradient is :math:`2 (A - S) \nabla S`: REINFORCE's where the policy is the reference. Nothing is
-    bounded: a rollout far from its target pulls with all its distance.
+    Its gradient is :math:`(A - \beta S) \nabla S`: REINFORCE's, the reward less beta S for a reward. Nothing
+    is bounded: a rollout far from its target pulls with all its distance.
+
+    Args:
+        beta: units of reward worth one nat.
+
+    Raises:
+        ValueError: `beta` is not positive and finite.
     """
-    return -(log_ratio - advantages).square()
+    if not 0 < beta < math.inf:
+        raise ValueError(f"beta must be positive and finite, got {beta}")
+
+    def surrogate(
+        log_ratio: Float[Tensor, "B T"],
+        advantages: Float[Tensor, "B T"],
+        log_probs: Float[Tensor, "B T"],  # noqa: ARG001
+    ) -> Float[Tensor, "B T"]:
+        return -(beta * log_ratio - advantages).square() / (2 * beta)
+
+    return surrogate
 
 
 def tba(*, beta: float = 0.012, aggregate: Aggregate = sequence_mean) -> Estimator:
     r"""TBA: trajectory balance with the partition function estimated by the group (VarGrad), no ratio to mu.
 
-    .. math:: \min\ \Bigl(\hat Z + \sum_t \log\frac{\pi(a_t \mid s_t)}{\pi_{ref}(a_t \mid s_t)}
-        - \frac{R}{\beta}\Bigr)^2
+    .. math:: \min\ \frac{\beta}{2} \Bigl(\hat Z + S - \frac{R}{\beta}\Bigr)^2, \qquad
+        S = \sum_t \log\frac{\pi(a_t \mid s_t)}{\pi_{ref}(a_t \mid s_t)}
 
     At its minimum pi is the reference tilted by exp(R / beta), the optimum of the reward less beta times
     KL(pi || ref), on *any* distribution of rollouts that covers the responses: staleness costs efficiency,
-    not the optimum. Where pi is the reference the gradient is REINFORCE's with a group mean for a baseline,
-    times 2 / beta, which is a learning rate's business.
+    not the optimum. Away from it the step is REINFORCE's on R - beta S with the group's mean for a baseline,
+    stale rollouts counting as fresh.
+
+    *Choice*: the published square is multiplied by beta / 2, a constant factor, so that advantages are in
+    units of reward and a step is of the size of other estimators'.
 
     Args:
         beta: units of reward worth one nat: 0.012 falling to 0.004 for mathematics, with K = 20 rollouts a
@@ -97,11 +113,9 @@ def tba(*, beta: float = 0.012, aggregate: Aggregate = sequence_mean) -> Estimat
     References:
         Bartoldson et al., Trajectory Balance with Asynchrony, 2025. https://arxiv.org/abs/2503.18929.
     """
-    if not 0 < beta < math.inf:
-        raise ValueError(f"beta must be positive and finite, got {beta}")
     return Estimator(
         advantage=partial(balance_target, beta=beta),
         log_ratio=rollout_to_reference,
-        trust=balance,
+        trust=balance(beta),
         aggregate=aggregate,
     )

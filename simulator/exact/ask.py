@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+import numpy as np
 import tyro
 
 from algorithms.catalogue import by_name
 from algorithms.estimator import Estimator
 from simulator.command_line import BadInputError, run_tyro
 from simulator.exact.bias import LAGS_UPDATES, WORLDS
+from simulator.exact.gradient import listed
+from simulator.exact.world import random_world
 
 MOST_LAG: Final = 10_000
 MOST_WORLDS: Final = 10_000
@@ -60,8 +63,8 @@ def ask(words: list[str]) -> Asking:
     """`ESTIMATOR... [--lags 0 1 4 16] [--worlds 16] [--seed 0] [--sweep] [--out FOLDER] [--json]`.
 
     Raises:
-        BadInputError: no estimator or an unknown one, a lag, world count or seed out of range, or a word
-            that is no field.
+        BadInputError: no estimator, an unknown one or one that refuses so short responses; a lag, world
+            count or seed out of range; a word that is no field.
     """
     asked: Asking = run_tyro(Asking, [part for word in words for part in _split(word)], command="bias")
     names = list(dict.fromkeys(name.replace("_", "-") for name in asked.estimators))
@@ -85,7 +88,17 @@ def ask(words: list[str]) -> Asking:
             if value < low or (high is not None and value > high):
                 limit = f"at least {low}" if high is None else f"{low} to {high}"
                 raise BadInputError(f"bias: {name} must be {limit}, got {value}")
-    return dataclasses.replace(asked, estimators=names, lags=lags)
+    asked = dataclasses.replace(asked, estimators=names, lags=lags)
+    # Their advantages are not used (all get the exact ones), but what refuses such rollouts is not asked.
+    world = random_world(np.random.default_rng(0))
+    for name, estimator in asked.compositions.items():
+        try:
+            estimator.advantage(listed(world, world))
+        except ValueError as refused:
+            raise BadInputError(
+                f"bias: {name} is not made for responses of {world.length_tokens} tokens: {refused}"
+            ) from None
+    return asked
 
 
 def _split(word: str) -> list[str]:

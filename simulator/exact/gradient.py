@@ -38,7 +38,8 @@ def listed(world: World, behaviour: World, old: World | None = None) -> Batch:
     """Every response once, as `behaviour` sampled it and as the trainer of `old` took it in.
 
     `old` is the trainer's policy when it took the batch: `world` itself, unless some updates were made on
-    the batch since. Engine and trainer agree, so the proximal log-probs are the behaviour's. A critic, a
+    the batch since. Engine and trainer agree, so the proximal log-probs are the behaviour's. So are the
+    reference's: where there is no other, the policy to stay near is the one that sampled. A critic, a
     history and a group would all expect the behaviour's mean reward.
     """
     mu = behaviour.log_probs()
@@ -61,6 +62,7 @@ def listed(world: World, behaviour: World, old: World | None = None) -> Batch:
         baselines=expected.expand(n),
         old_log_probs=(old or world).log_probs(),
         proximal_log_probs=mu,
+        reference_log_probs=mu,
     )
 
 

@@ -66,8 +66,8 @@ def _of(advantage, log_ratio, trust, aggregate) -> Estimator:
 ON_POLICY: dict[str, Aggregate | None] = {
     # A mean over prompts is no function of the action mask alone: tests/algorithms/test_prompt_mean.py.
     "scalerl": None,
-    # The square's gradient is 2 (A - S), once a rollout and not once a token.
-    "tba": constant(0.5),
+    # One square a rollout, whose gradient every token has in full.
+    "tba": constant(1),
 }
 
 # Twenty actions at least, with observations between them.

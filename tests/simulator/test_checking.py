@@ -53,6 +53,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["m:f", "--examples", "0"], "examples must be at least 1, got 0"),
         (["m:f", "--examples", "many"], "many"),
         (["m:f", "--bogus"], "--bogus"),
+        (["m:f", "--shortest", "5"], "needs 1 <= shortest <= longest, got 5 and 4"),
+        (["m:f", "--shortest", "0"], "needs 1 <= shortest <= longest, got 0 and 4"),
     ],
 )
 def test_words_that_make_no_question_are_refused_in_one_line(words: list[str], said: str):
@@ -103,6 +105,13 @@ def test_an_estimator_that_obeys_is_ok_in_every_line(
     assert all(verdict.holds for verdict in verdicts)
     assert all(line.startswith("ok ") for line in show(verdicts, asked).splitlines())
     assert capsys.readouterr().out == ""
+
+
+def test_what_refuses_short_rollouts_is_tried_on_long_ones():
+    asked = Checking("algorithms.vapo:vapo", examples=2)
+    assert all("refused all 2 batches" in verdict.why for verdict in answer(asked))
+    long = Checking("algorithms.vapo:vapo", examples=2, shortest=20, longest=24)
+    assert all(verdict.holds for verdict in answer(long))
 
 
 def test_a_loss_that_fails_says_so_in_text_and_in_json_and_leaves_nothing_behind(mine: Path):

@@ -54,3 +54,28 @@ def test_a_reward_sits_on_the_last_action_token_by_hand():
     assert batch.behaviour_log_probs.tolist() == [[-1.0, -2.0, -1.0]]
     assert batch.old_log_probs is not None
     assert batch.old_log_probs.tolist() == [[-1.0, -1.5, -1.0]]
+
+
+@settings(max_examples=40)
+@given(hard_batches(shortest=5, longest=7, some=True))
+def test_a_rollout_that_acts_acts_often_enough(case):
+    counts = case[0].action_tokens
+    assert counts.any()
+    assert ((counts == 0) | (counts >= 5)).all()
+    assert case[0].action_mask.shape[1] <= 7
+
+
+def test_long_rollouts_have_gaps_too():
+    found = find(
+        hard_batches(shortest=3, longest=6),
+        lambda case: (
+            [1, 0, 1] in [r.int().tolist()[i : i + 3] for r in case[0].action_mask for i in range(4)]
+        ),
+        settings=QUIET,
+    )
+    assert found[0].action_tokens.max() >= 3
+
+
+def test_lengths_out_of_order_are_refused():
+    with pytest.raises(ValueError, match="shortest 5 and longest 4"):
+        hard_batches(shortest=5)

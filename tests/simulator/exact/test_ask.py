@@ -41,6 +41,10 @@ def test_names_are_written_with_either_sign_and_count_once():
         (["sao", "--seed", "-3"], "seed must be at least 0, got -3"),
         (["sao", "--drift", "sideways"], "sideways"),
         (["sao", "--lag", "3"], "lag"),
+        (
+            ["grpo", "vapo"],
+            "bias: vapo is not made for responses of 2 tokens: alpha = 0.05 makes lambda = -9",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(words: list[str], why: str):
