@@ -1,19 +1,18 @@
 """The front door: one command, a subcommand for each question.
 
-Exit status: 0 done, 1 a run failed or a law is broken, 2 bad input, 130 interrupted. Heavy imports
+Exit status: 0 done, 1 a run, a law or a row failed, 2 bad input, 130 interrupted. Heavy imports
 happen inside the subcommand that needs them, so that `policylag --help` is quick.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from simulator.console import exit_status, prepare_streams
 
 if TYPE_CHECKING:
     from simulator.command_line import Options
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    _prepare_streams()
+    prepare_streams()
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
@@ -34,35 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"policylag: no subcommand {words[0]!r}; there are {known}", file=sys.stderr)
         return 2
-    from simulator.command_line import BadInputError
-
-    try:
-        status = COMMANDS[words[0]](words[1:])
-        sys.stdout.flush()
-        return status
-    except BadInputError as bad:
-        print(f"policylag {bad}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain once more when it flushes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as failed:  # a full disk, a folder that went away
-        print(f"policylag: {failed}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("policylag: interrupted", file=sys.stderr)
-        return 130
-
-
-def _prepare_streams() -> None:
-    """A terminal without UTF-8 still gets its answer; a closed stream gets none."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for as long as the process runs
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    warnings.showwarning = lambda message, *_, **__: print(f"policylag: {message}", file=sys.stderr)
+    return exit_status(COMMANDS[words[0]], words[1:])
 
 
 def simulate(words: list[str]) -> int:
@@ -100,10 +71,8 @@ def learn(words: list[str]) -> int:
 def study(words: list[str]) -> int:
     """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
     from simulator.command_line import StudyOptions, bad_input, read_experiment, with_lengths
-    from simulator.progress import progress
-    from simulator.runfolder import provenance, write_json
     from simulator.studies import quick, runner
-    from simulator.studies.cells import run_cell
+    from simulator.studies.conduct import conduct
 
     about = "GRPO and SAO under one asynchronous pipeline. The same command resumes what was interrupted."
     name, config, options = read_experiment(
@@ -120,30 +89,17 @@ def study(words: list[str]) -> int:
         names = [cell.name for cell in missing]
         print(json.dumps({"missing": names}) if options.json else "\n".join(names))
         return 0
-    runner.remove_leftovers(out)
-    with bad_input("study: "):
-        out.mkdir(parents=True, exist_ok=True)
-        # Written before the first run: what is claimed, and what counts as what.
-        write_json(out / "config.json", config.model_dump(mode="json"))
-        write_json(out / "study.json", quick.registration(cells))
-        made = {"command": " ".join(["policylag", "study", *words])} | provenance()
-        write_json(out / "meta.json", made)
-    try:
-        with progress(len(missing), "runs", silent=options.silent) as advance:
-            ended = runner.run_cells(
-                missing, out, run=run_cell, jobs=options.jobs, on_end=lambda _: advance()
-            )
-    except KeyboardInterrupt:
-        kept = sum(cell.is_done(out) for cell in cells)
-        print(f"policylag: {kept} of {len(cells)} runs are kept; the same command resumes", file=sys.stderr)
-        raise
-    failures = [outcome for outcome in ended if outcome.error]
-    for outcome in failures:
-        print(f"policylag: {outcome.cell.name} failed\n{outcome.error}", file=sys.stderr)
-    if not any(cell.is_done(out) for cell in cells):
-        return 1
-    _finish_study(cells, out, options)
-    return 1 if failures else 0
+    done = conduct(
+        cells,
+        out,
+        config=config.model_dump(mode="json"),
+        registration=quick.registration(cells),
+        words=words,
+        options=options,
+    )
+    if any(cell.is_done(out) for cell in cells):
+        _finish_study(cells, out, options)
+    return 0 if done else 1
 
 
 def report(words: list[str]) -> int:
@@ -201,11 +157,24 @@ def check(words: list[str]) -> int:
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
+def validate(words: list[str]) -> int:
+    """does the simulator meet theory and published runs?"""
+    from simulator.progress import progress
+    from simulator.validation.ask import answer, ask, text, to_json
+
+    asked = ask(words)
+    with progress(len(asked.checks), "checks", silent=asked.silent) as advance:
+        rows = answer(asked, advance)
+    print(to_json(rows) if asked.json else text(rows))
+    return 0 if all(row.holds for row in rows) else 1
+
+
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "simulate": simulate,
     "learn": learn,
     "study": study,
     "report": report,
+    "validate": validate,
     "bias": bias,
     "check": check,
 }
