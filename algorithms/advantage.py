@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
+from algorithms.piece import piece
 from algorithms.precision import at_least_single, working
 from algorithms.rollout import Batch
 
@@ -164,6 +165,7 @@ def whiten(
     return ((advantages - mean) / (variance.sqrt() + eps)).to(advantages.dtype).where(mask, 0.0)
 
 
+@piece
 def whitened(advantage: Advantage) -> Advantage:
     """The same advantage, whitened over the batch it is computed on. (For ranks, see `whiten`.)"""
 

@@ -146,6 +146,7 @@ def _balanced(pairs: Sequence[Bounds], target: float, cap: float) -> Adapt:
         chosen = next(filter(enough, pairs), pairs[-1])
         return dataclasses.replace(estimator, trust=_clip(chosen, cap))
 
+    adapt.__name__ = f"balanced(target={target:g})"
     return adapt
 
 

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from jaxtyping import Float
 from torch import Tensor
 
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, bounded_exp, per_sequence_product, per_token
 from algorithms.rollout import Batch
 
@@ -66,6 +67,7 @@ def sequence_ratio(batch: Batch) -> Float[Tensor, "B T"]:
     return _ratio(per_sequence_product, batch)
 
 
+@piece
 def token_truncated(cap: float) -> Correction:
     r"""Truncated importance sampling by token (token-TIS): :math:`\min(\rho_t, C)`.
 
@@ -84,6 +86,7 @@ def token_truncated(cap: float) -> Correction:
     return _truncated(token_ratio, cap)
 
 
+@piece
 def sequence_truncated(cap: float) -> Correction:
     r"""Truncated importance sampling by rollout (seq-TIS): :math:`\min\bigl(\prod_t \rho_t, C\bigr)`.
 
@@ -101,6 +104,7 @@ def sequence_truncated(cap: float) -> Correction:
     return _truncated(sequence_ratio, cap)
 
 
+@piece
 def both(*corrections: Correction) -> Correction:
     """Every correction at once: weights multiply, and a token lives that none of them drops.
 

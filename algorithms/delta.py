@@ -5,10 +5,12 @@ from __future__ import annotations
 from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_token
 from algorithms.trust import TrustRegion, dual_clip
 
 
+@piece
 def delta_clip(low: float, high: float, *, delta: float) -> TrustRegion:
     r"""PPO's clip of a ratio that is first cut at delta.
 

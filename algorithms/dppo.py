@@ -17,12 +17,14 @@ from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.penalty import squared_log_ratio
+from algorithms.piece import piece
 from algorithms.ratio import bounded_exp, per_token
 from algorithms.trust import TrustRegion
 
 _Moved = Callable[[Float[Tensor, "B T"], Float[Tensor, "B T"]], Float[Tensor, "B T"]]
 
 
+@piece
 def tv_mask(delta: float, *, cap: float = 20.0) -> TrustRegion:
     r"""Keep a token until its probability has moved by delta in the direction that its advantage pushes.
 
@@ -46,6 +48,7 @@ def tv_mask(delta: float, *, cap: float = 20.0) -> TrustRegion:
     return _divergence_mask(lambda pi, mu: (pi - mu).abs(), delta, cap)
 
 
+@piece
 def kl_mask(delta: float, *, cap: float = 20.0) -> TrustRegion:
     r"""`tv_mask` with the binary divergence in place of the difference.
 

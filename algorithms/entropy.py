@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from algorithms.estimator import Regulariser
 from algorithms.kl import detached_ratio, require_weight_and_cap, with_slope
+from algorithms.piece import piece
 from algorithms.precision import at_least_single
 from algorithms.ratio import LogRatio, per_token
 from algorithms.rollout import Batch
@@ -62,6 +63,7 @@ def token_entropy(
     return torch.cat(entropies).view(mask.shape)
 
 
+@piece
 def entropy_bonus(weight: float, *, importance: LogRatio = per_token, cap: float = math.inf) -> Regulariser:
     r"""Minus the entropy, from the sampled tokens alone.
 

@@ -22,12 +22,14 @@ from algorithms.actions import (
     following,
     in_order,
 )
+from algorithms.piece import piece
 from algorithms.rollout import Batch
 
 LambdaRule: TypeAlias = Callable[[Int[Tensor, " B"]], Float64[Tensor, " B"]]
 """Action tokens of each rollout -> its lambda."""
 
 
+@piece
 def length_adaptive(alpha: float) -> LambdaRule:
     r"""A lambda that forgets over a fixed share of the rollout, however long.
 

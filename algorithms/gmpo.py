@@ -8,10 +8,12 @@ from torch import Tensor
 from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, bounded_exp, per_token_old
 from algorithms.trust import TrustRegion
 
 
+@piece
 def geometric_mean_clip(low: float, high: float) -> TrustRegion:
     r"""Clip each token's log-ratio pessimistically, then let the rollout's geometric mean be its ratio.
 

@@ -8,11 +8,13 @@ from torch import Tensor
 from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
 
 
+@piece
 def averaged(of: LogRatio) -> LogRatio:
     r"""Mean of a log-ratio over a rollout's action tokens, repeated along `T`; gradient flows through all.
 
@@ -29,6 +31,7 @@ def averaged(of: LogRatio) -> LogRatio:
     return log_ratio
 
 
+@piece
 def averaged_locally(of: LogRatio) -> LogRatio:
     r"""The value of `averaged`, the gradient of each token's own log-prob: GSPO's token form.
 

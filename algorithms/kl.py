@@ -34,6 +34,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algorithms.estimator import Regulariser
+from algorithms.piece import piece
 from algorithms.precision import at_least_single
 from algorithms.ratio import CLAMP_NATS, LogRatio, bounded_exp, per_token, per_token_reference
 from algorithms.rollout import Batch
@@ -61,6 +62,7 @@ def k3(log_ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.expm1((-log_ratio).clamp(max=CLAMP_NATS)) + log_ratio.clamp(min=-CLAMP_NATS)
 
 
+@piece
 def kl_penalty(
     weight: float,
     estimate: Estimate,
@@ -104,6 +106,7 @@ def kl_penalty(
     return penalty
 
 
+@piece
 def reverse_kl(
     weight: float,
     *,

@@ -25,6 +25,7 @@ from algorithms.aggregate import Aggregate, token_mean
 from algorithms.correction import Correction, log_mismatch, token_ratio, unweighted
 from algorithms.estimator import Adapt, Estimator
 from algorithms.grpo import grpo_corrected
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_token, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import clipped_in_nats, importance_weighted
@@ -167,6 +168,7 @@ def m2po_areal(
     return dataclasses.replace(estimator, adapt=_drop_largest(budget))
 
 
+@piece
 def _clip_harmful(budget: float, least_floor: float, least_ceiling: float) -> Adapt:
     def adapt(
         estimator: Estimator, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
@@ -180,6 +182,7 @@ def _clip_harmful(budget: float, least_floor: float, least_ceiling: float) -> Ad
     return adapt
 
 
+@piece
 def _drop_largest(budget: float) -> Adapt:
     def adapt(
         estimator: Estimator,

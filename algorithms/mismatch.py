@@ -21,10 +21,12 @@ from torch import Tensor
 
 from algorithms.correction import Correction
 from algorithms.diagnostics import k3
+from algorithms.piece import piece
 from algorithms.ratio import per_token, per_token_old, per_token_proximal
 from algorithms.rollout import Batch
 
 
+@piece
 def on_mismatch(correction: Correction) -> Correction:
     r"""The same correction of :math:`\pi_{prox} / \mu`, engine mismatch alone, instead of pi_old / mu.
 

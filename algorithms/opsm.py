@@ -8,10 +8,12 @@ from torch import Tensor
 from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import per_token
 from algorithms.trust import TrustRegion, ppo_clip
 
 
+@piece
 def off_policy_sequence_mask(trust: TrustRegion, *, delta: float) -> TrustRegion:
     r"""A token trust region, and zero for whole rollouts of negative advantage that moved too far.
 

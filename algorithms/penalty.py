@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 
 from algorithms.estimator import Regulariser
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_sequence_product, per_token_old
 
 
+@piece
 def squared_log_ratio(weight: float, log_ratio: LogRatio = per_token_old) -> Regulariser:
     r"""The squared log-ratio of each token: :math:`w\,(\log\rho_t)^2`, zero with zero gradient at one.
 
@@ -26,6 +28,7 @@ def squared_log_ratio(weight: float, log_ratio: LogRatio = per_token_old) -> Reg
     return lambda log_probs, batch: weight * log_ratio(log_probs, batch).square()
 
 
+@piece
 def squared_rollout_log_ratio(weight: float) -> Regulariser:
     r"""The squared log-ratio of a whole rollout against mu: :math:`w\,(\sum_t \log\rho_t)^2`.
 

@@ -21,7 +21,8 @@ def piece(make: Callable[P, F]) -> Callable[P, F]:
     def named(*args: P.args, **kwargs: P.kwargs) -> F:
         made = make(*args, **kwargs)
         words = [*map(called, args), *(f"{name}={called(value)}" for name, value in kwargs.items())]
-        made.__name__ = made.__qualname__ = f"{make.__name__}({', '.join(words)})"
+        name = make.__name__.lstrip("_")
+        made.__name__ = made.__qualname__ = f"{name}({', '.join(words)})"
         return made
 
     return named

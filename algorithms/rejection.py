@@ -17,10 +17,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from algorithms.correction import Correction, log_mismatch, sequence_ratio, token_ratio, unweighted
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, bounded_exp, per_sequence, per_sequence_product, per_token
 from algorithms.rollout import Batch
 
 
+@piece
 def token_band(*, floor: float, ceiling: float, weight: Correction = token_ratio) -> Correction:
     r"""Keep a token whose own ratio lies in the band (IcePop).
 
@@ -39,6 +41,7 @@ def token_band(*, floor: float, ceiling: float, weight: Correction = token_ratio
     return _banded(per_token, floor, ceiling, weight)
 
 
+@piece
 def sequence_band(*, floor: float, ceiling: float, weight: Correction = sequence_ratio) -> Correction:
     r"""Keep a rollout whose product of ratios lies in the band (masked importance sampling, seq-MIS).
 
@@ -57,6 +60,7 @@ def sequence_band(*, floor: float, ceiling: float, weight: Correction = sequence
     return _banded(per_sequence_product, floor, ceiling, weight)
 
 
+@piece
 def geometric_band(*, floor: float, ceiling: float, weight: Correction = unweighted) -> Correction:
     r"""Keep a rollout whose geometric mean of ratios lies in the band (geometric rejection, Geo-RS).
 
@@ -72,6 +76,7 @@ def geometric_band(*, floor: float, ceiling: float, weight: Correction = unweigh
     return _banded(per_sequence, floor, ceiling, weight)
 
 
+@piece
 def k3_below(limit: float, *, weight: Correction = unweighted) -> Correction:
     r"""Keep a rollout whose mean k3 divergence is small (K3-RS).
 
@@ -97,6 +102,7 @@ def k3_below(limit: float, *, weight: Correction = unweighted) -> Correction:
     return correct
 
 
+@piece
 def veto(minimum: float) -> Correction:
     r"""Drop a rollout in which any token has :math:`\rho_t` below `minimum`; the others weigh one.
 
@@ -120,6 +126,7 @@ def veto(minimum: float) -> Correction:
     return correct
 
 
+@piece
 def kpop(delta: float, *, weight: Correction = unweighted) -> Correction:
     r"""Keep a token whose binary divergence is small in both directions (KPop).
 

@@ -11,10 +11,12 @@ from torch import Tensor
 from algorithms.advantage import Advantage, group_standardised
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, bounded_exp, per_token_old
 from algorithms.trust import TrustRegion
 
 
+@piece
 def soft_gate(*, tau_good: float = 1.0, tau_bad: float = 1.05) -> TrustRegion:
     r"""A sigmoid of the ratio: the gradient fades smoothly as the policy moves away, on both sides.
 

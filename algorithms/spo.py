@@ -19,6 +19,7 @@ from torch import Tensor
 from algorithms.advantage import Advantage, running_mean
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
@@ -147,6 +148,7 @@ def policy_drift(
     return apart.sum(-1) / mask.sum(-1).clamp(min=1)
 
 
+@piece
 def over_rollouts(advantage: Advantage, *, eps: float = 1e-8) -> Advantage:
     r"""The same advantage, one number a rollout, whitened over the rollouts of the whole batch.
 

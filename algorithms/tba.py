@@ -11,6 +11,7 @@ from torch import Tensor
 
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
+from algorithms.piece import piece
 from algorithms.precision import working
 from algorithms.ratio import per_token_reference
 from algorithms.rollout import Batch
@@ -63,6 +64,7 @@ def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
     return target[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)
 
 
+@piece
 def balance(beta: float) -> TrustRegion:
     r"""Minus the squared distance to the target: :math:`-\frac{1}{2\beta} (\beta S - A)^2`.
 

@@ -13,6 +13,7 @@ from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.correction import sequence_truncated, token_truncated, unweighted
 from algorithms.estimator import Adapt, Estimator
 from algorithms.grpo import grpo_corrected
+from algorithms.piece import piece
 from algorithms.rollout import Batch
 
 WeightMean: TypeAlias = Callable[[Float[Tensor, "B T"], Bool[Tensor, "B T"]], Float[Tensor, ""]]
@@ -30,6 +31,7 @@ def over_rollouts(weights: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> F
     return each.sum() / mask.any(-1).sum().clamp(min=1)
 
 
+@piece
 def mean_one(mean: WeightMean) -> Adapt:
     r"""An `Estimator.adapt` that divides the correction by its mean over the whole batch.
 

@@ -12,6 +12,7 @@ from algorithms.aggregate import Aggregate, token_mean
 from algorithms.critic import CriticRecipe, nothing
 from algorithms.estimator import Estimator, Regulariser
 from algorithms.gae import LambdaRule, length_adaptive, skip_observation_gae
+from algorithms.piece import piece
 from algorithms.ratio import LogRatio, per_token_old
 from algorithms.rollout import Batch
 from algorithms.trust import ppo_clip
@@ -27,6 +28,7 @@ batch. *Choice*: 50 updates of pretraining and twice the policy's learning rate,
 pretrain until value loss and explained variance are good enough."""
 
 
+@piece
 def positive_nll(weight: float) -> Regulariser:
     r"""Imitate what succeeded: :math:`-w \log\pi(a_t \mid s_t)` on rollouts of positive return, 0 on others.
 
