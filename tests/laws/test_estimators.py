@@ -33,7 +33,7 @@ REINFORCE = [name for name, c in COMPOSITIONS.items() if c.reinforce is not None
 
 def distances(law: Law) -> tuple[float, ...]:
     """Nats that the policy moved: inside and outside most bands, or as far as no ratio can follow."""
-    return (-100.0, 100.0) if law is extreme_ratios_stay_finite else (0.05, 0.5, 2.0)
+    return (-100.0, 100.0) if law is extreme_ratios_stay_finite else (0.1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_exception_to_reinforce_is_a_real_one(name: str):
 
 
 @every_composition
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(order=st.permutations(range(7)))
 def test_row_order_is_irrelevant_for_any_order(tried: Composition, order: list[int]):
     """The law tries two orders of the rows that it is given; here it is given them in any."""
