@@ -1,7 +1,7 @@
 """Advantages and loss aggregation of verl 0.9.1, in float64. https://pypi.org/project/verl/.
 
-Group advantages differ by 2e-15 at most. verl adds 1e-8 to counts and under roots where we add nothing or add
-it beside: what is whitened, or averaged over a rollout, agrees to 2e-8.
+Measured: 4e-16 at most. But verl adds 1e-8 to counts and under roots where we add nothing or add it beside:
+what is whitened differs by 6e-9, what is averaged over each rollout first by 8e-9.
 """
 
 from functools import partial

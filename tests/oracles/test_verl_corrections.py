@@ -1,6 +1,7 @@
 """Rollout-correction weights and masks of verl 0.9.1, in float64. https://pypi.org/project/verl/.
 
-Weights differ by less than 1e-13, those divided by their mean by 2e-8 (verl adds 1e-8 to what it divides by).
+Measured: weights and masks are equal to the last bit; weights over their mean differ by 1e-8, which verl adds
+to what it divides by.
 """
 
 import dataclasses
@@ -79,6 +80,18 @@ def test_weights_over_their_mean(ours: Estimator, level: str, mismatch: float, s
     assert fixed.correction is not None
     wanted = weights(batch, level, 2.0, normalise=True)
     torch.testing.assert_close(fixed.correction(batch), wanted, rtol=2e-8, atol=0.0)
+
+
+def test_a_mean_below_a_hundred_millionth_divides_nothing_there():
+    # Ours divides by any mean but zero: a batch that no token of which pi_old would choose is stepped on in full.
+    batch = paired(0)
+    batch = dataclasses.replace(batch, old_log_probs=batch.behaviour_log_probs - 30.0)
+    ours = token_tis(normalise=over_tokens)
+    fixed = ours.fixed(batch.behaviour_log_probs, batch, ours.advantage(batch))
+    assert fixed.correction is not None
+    tokens = batch.action_mask.double()
+    torch.testing.assert_close(fixed.correction(batch), tokens)
+    torch.testing.assert_close(weights(batch, "token", 2.0, normalise=True), math.exp(-20.0) * tokens)
 
 
 @pytest.mark.parametrize("seed", range(5))

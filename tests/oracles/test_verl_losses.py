@@ -1,6 +1,7 @@
 """Losses and gradients of verl 0.9.1, in float64. https://pypi.org/project/verl/.
 
-verl adds 1e-8 to the length of each rollout; apart from that, losses and gradients differ by less than 1e-13.
+Measured: 4e-16 at most. But verl adds 1e-8 to the length of each rollout: what is averaged over each rollout
+first differs by 1e-8 at most.
 """
 
 import dataclasses
