@@ -83,7 +83,7 @@ def test_weights_over_their_mean(ours: Estimator, level: str, mismatch: float, s
 
 
 def test_a_mean_below_a_hundred_millionth_divides_nothing_there():
-    # Ours divides by any mean but zero: a batch that no token of which pi_old would choose is stepped on in full.
+    # Ours divides by any mean but zero, so a batch that pi_old would never choose takes a full step.
     batch = paired(0)
     batch = dataclasses.replace(batch, old_log_probs=batch.behaviour_log_probs - 30.0)
     ours = token_tis(normalise=over_tokens)
