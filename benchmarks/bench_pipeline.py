@@ -15,6 +15,7 @@ from functools import partial
 from benchmarks.turns import best_seconds
 from simulator.config import PipelineConfig, Unbounded
 from simulator.pipeline.pipeline import drawn_lengths, run
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import LogNormal
 from tests.simulator import twin
 
@@ -24,7 +25,7 @@ def bare_loop(config: PipelineConfig) -> None:
     twin.simulate(
         (drawn.length_tokens(*divmod(i, config.group_size)) for i in itertools.count()),
         slots=config.slots,
-        seconds_per_token=config.seconds_per_token,
+        seconds_per_token=config.engine.seconds_per_token,
         group_size=config.group_size,
         rollouts_per_update=config.rollouts_per_update,
         updates=config.updates,
@@ -43,7 +44,7 @@ def main() -> None:
     for group_size in (1, 8):
         config = PipelineConfig(
             slots=256,
-            seconds_per_token=0.02,
+            engine=FixedSpeed(seconds_per_token=0.02),
             group_size=group_size,
             rollouts_per_update=64,
             updates=args.updates,

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simulator.rules import admission, eviction, staleness
 from simulator.rules.staleness import Staleness
+from simulator.world.decoding import Engine, FixedSpeed, LoadDependent
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.trace_csv import read_lengths
 
 # Upper bounds keep sums exact and finite; they are far beyond any machine.
 Count: TypeAlias = Annotated[int, Field(ge=1, le=10**7)]
 Time: TypeAlias = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-PositiveTime: TypeAlias = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class _Record(BaseModel):
@@ -71,10 +71,13 @@ class PipelineConfig(_Record):
     """
 
     slots: Count = 256
-    """Rollouts that can decode at once, over all engines."""
+    """Rollouts that can decode at once, over all engines: the sum of their max_num_seqs."""
     engines: Count = 1
     """Engines; each has slots / engines of the slots."""
-    seconds_per_token: PositiveTime = 0.02
+    engine: Annotated[Engine, Field(discriminator="kind")] = FixedSpeed()
+    """How fast they decode, and what fits in them."""
+    prompt_tokens: Annotated[int, Field(ge=0, le=10**9)] = 0
+    """Of every prompt: its keys and values, and its prefill."""
     group_size: Count = 1
     """Rollouts that answer one prompt and wait for each other."""
     rollouts_per_update: Count = 128
@@ -141,15 +144,30 @@ def _age_limit_accepts(config: PipelineConfig) -> str | None:
     return None
 
 
+def _rollouts_fit(config: PipelineConfig) -> str | None:
+    engine = config.engine
+    if not isinstance(engine, LoadDependent) or engine.kv_capacity_tokens is None:
+        return None
+    longest = config.prompt_tokens + (config.lengths.max_tokens or 1)
+    if longest > engine.kv_capacity_tokens:
+        return (
+            f"engine.kv_capacity_tokens ({engine.kv_capacity_tokens}) is less than the {longest} tokens"
+            f" of one prompt and its longest answer: it could never be finished"
+        )
+    return None
+
+
 def _has_effect(config: PipelineConfig) -> str | None:
     if config.critic_update_s > 0 and config.critic_updates == 0:
         return f"critic_update_s ({config.critic_update_s}) has no effect with critic_updates 0"
+    if config.prompt_tokens > 0 and isinstance(config.engine, FixedSpeed):
+        return f"prompt_tokens ({config.prompt_tokens}) has no effect on an engine of fixed speed"
     if config.length_correlation > 0 and config.group_size == 1:
         return f"length_correlation ({config.length_correlation}) has no effect with group_size 1"
     return None
 
 
-_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _has_effect)
+_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _rollouts_fit, _has_effect)
 
 
 def length_law(law: Law) -> LengthLaw:

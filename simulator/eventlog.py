@@ -205,7 +205,7 @@ class Recorder:
         schema = SCHEMAS[table]
         if set(columns) != set(schema.names):
             raise ValueError(f"{table} has columns {schema.names}, got {list(columns)}")
-        arrays = [pa.array(columns[column.name], type=column.type) for column in schema]
+        arrays = [_array(columns[column.name], column.type) for column in schema]
         self._blocks.setdefault(table, []).append(pa.Table.from_arrays(arrays, schema=schema))
 
     def log(self) -> EventLog:
@@ -225,6 +225,10 @@ def _row(table: str, columns: Mapping[str, Any]) -> Row:
     if unknown := sorted(set(columns) - set(names)):
         raise ValueError(f"{table} has no columns {unknown}; it has {names}")
     return tuple(columns.get(name) for name in names)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:

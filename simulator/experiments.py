@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from simulator.config import BoundedLag, DropByAge, OneStepOff, PipelineConfig, Sync
 from simulator.lab.config import EstimatorName, LearnConfig
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import DeepSeekR1
 
 _GROUPS: Final[Mapping[str, Any]] = {
     "slots": 1024,
     "engines": 8,
-    "seconds_per_token": 0.02,
+    "engine": FixedSpeed(seconds_per_token=0.02),
     "group_size": 8,
     "rollouts_per_update": 128,
     "updates_per_batch": 4,

@@ -2,9 +2,14 @@
 
     generated = in_flight + waiting + queued + training + trained + dropped,
 
-in rollouts and in tokens, as integers, after every move. An accounting error is an exception, not a
-line in a log. A rollout counts with its full length from the moment it starts: its length is decided
-when it starts, even though its tokens come one by one, so no count has to change while it decodes.
+in rollouts and in tokens, as integers. An accounting error is an exception, not a line in a log. A rollout
+counts with its full length from the moment it starts: its length is decided when it starts, even though
+its tokens come one by one, so no count has to change while it decodes. One that is aborted gives back the
+tokens that it never made (`cut`), and what it had made is dropped: so a token is generated once, and dropped
+once, however often its rollout begins again.
+
+Every move is checked for what it takes from; the sums over all states every `check_every` moves, and at
+the end of a run.
 
 Reconciling what was generated with what was consumed and discarded is the quickest check of an
 asynchronous run: https://github.com/marin-community/marin/pull/8936.
@@ -25,15 +30,25 @@ class LedgerError(Exception):
 class Ledger:
     """Counts of rollouts and of tokens by state; `waiting` means for slower members of its group."""
 
-    __slots__ = ("dropped_by_reason", "generated_rollouts", "generated_tokens", "rollouts", "tokens")
+    __slots__ = (
+        "_unchecked",
+        "check_every",
+        "dropped_by_reason",
+        "generated_rollouts",
+        "generated_tokens",
+        "rollouts",
+        "tokens",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, *, check_every: int = 256) -> None:
+        self.check_every = check_every
         self.generated_rollouts = 0
         self.generated_tokens = 0
         self.rollouts = dict.fromkeys(STATES, 0)
         self.tokens = dict.fromkeys(STATES, 0)
         self.dropped_by_reason: dict[str, tuple[int, int]] = {}
         """Reason -> (rollouts, tokens)."""
+        self._unchecked = 0
 
     def start(self, tokens: int) -> None:
         """One rollout of `tokens` began to decode."""
@@ -41,7 +56,9 @@ class Ledger:
         self.generated_tokens += tokens
         self.rollouts["in_flight"] += 1
         self.tokens["in_flight"] += tokens
-        self.check()
+        self._unchecked += 1
+        if self._unchecked >= self.check_every:
+            self.check()
 
     def move(self, source: str, target: str, rollouts: int, tokens: int) -> None:
         """`rollouts` with `tokens` in all left one state for another.
@@ -50,12 +67,23 @@ class Ledger:
             LedgerError: the source did not hold as many, or the sum no longer holds.
         """
         count, size = self.rollouts, self.tokens
-        count[source] -= rollouts
-        size[source] -= tokens
+        left, left_tokens = count[source] - rollouts, size[source] - tokens
+        if left < 0 or left_tokens < 0:
+            raise LedgerError(f"{source} gave away more than it held: {rollouts}, {tokens} of {self}")
+        count[source] = left
+        size[source] = left_tokens
         count[target] += rollouts
         size[target] += tokens
-        if count[source] < 0 or size[source] < 0:
-            raise LedgerError(f"{source} gave away more than it held: {self}")
+        self._unchecked += 1
+        if self._unchecked >= self.check_every:
+            self.check()
+
+    def cut(self, state: str, tokens: int) -> None:
+        """A rollout was aborted: its last `tokens` will never be made."""
+        self.generated_tokens -= tokens
+        self.tokens[state] -= tokens
+        if tokens < 0 or self.tokens[state] < 0:
+            raise LedgerError(f"{state} gave back {tokens} tokens: {self}")
         self.check()
 
     def drop(self, source: str, reason: str, rollouts: int, tokens: int) -> None:
@@ -66,6 +94,7 @@ class Ledger:
 
     def check(self) -> None:
         """Raise LedgerError, with every number, unless the sums hold exactly."""
+        self._unchecked = 0
         if (
             sum(self.rollouts.values()) != self.generated_rollouts
             or sum(self.tokens.values()) != self.generated_tokens

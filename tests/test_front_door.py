@@ -41,7 +41,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["simulate", "--policy-update-s", "nan"], ["policy_update_s", "nan"]),
         (["simulate", "--policy-update-s", "-1"], ["policy_update_s", "-1"]),
         (["simulate", "--push-s", "inf"], ["push_s", "inf"]),
-        (["simulate", "--seconds-per-token", "0"], ["seconds_per_token", "0"]),
+        (["simulate", "--engine.seconds-per-token", "0"], ["engine.seconds_per_token", "0"]),
         (["simulate", "--slots", "many"], ["--slots", "many"]),
         (["simulate", "--slots", "12"], ["slots (12)", "engines (8)"]),
         (["simulate", "--queue-capacity-rollouts", "100"], ["queue_capacity_rollouts (100)", "512"]),
@@ -66,7 +66,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["simulate", "--config", "no-such.toml"], ["no-such.toml"]),
         (["simulate", "--lengths-csv", "no-such.csv"], ["lengths_csv", "no-such.csv"]),
         (["simulate", "lengths:trace", "--lengths.path", "no-such.csv"], ["lengths", "no-such.csv"]),
-        (["simulate", "--seconds-per-token", "1e308"], ["seconds_per_token", "1e+308"]),
+        (["simulate", "--engine.seconds-per-token", "1e308"], ["seconds_per_token", "1e+308"]),
         (["simulate", "--slots", "1000000000"], ["slots", "1000000000"]),
         (["simulate", "lengths:fixed", "--lengths.tokens", "9007199254740992"], ["lengths.tokens"]),
         (["learn", "--pipeline.seed", "18446744073709551616"], ["seed", "18446744073709551616"]),
@@ -240,7 +240,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_a_terminal_without_utf8_gets_its_answer() -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "TERM": "dumb", "COLUMNS": "40"}
-    assert "--seconds-per-token" in printed(["simulate", "--help"], **ascii_only)
+    assert "--policy-update-s" in printed(["simulate", "--help"], **ascii_only)
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

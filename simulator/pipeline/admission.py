@@ -1,19 +1,32 @@
-"""The door before the slots: which rollout starts next, and may it start now?"""
+"""The door before the slots: which rollout starts next, may it start now, and where?"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, final
 
 import simpy
 
 from simulator.ledger import Ledger
+from simulator.pipeline.engine import Engine
 from simulator.pipeline.instant import ADMISSION, Turn, nothing_else_now
-from simulator.pipeline.rollout import Rollout
-from simulator.pipeline.weights import Weights
+from simulator.pipeline.rollout import Rollouts
 from simulator.rules.admission import Admission
 from simulator.rules.counts import Counts
+
+Router: TypeAlias = Callable[[Sequence[Engine]], Engine]
+"""Which of the engines that could take a rollout gets it?"""
+
+
+def longest_free(engines: Sequence[Engine]) -> Engine:
+    """The slot that has waited longest: at fixed speed all are alike."""
+    return min(engines, key=lambda engine: engine.free[0])
+
+
+def least_loaded(engines: Sequence[Engine]) -> Engine:
+    """The engine that runs least, the first of equals."""
+    return min(engines, key=lambda engine: (engine.running, engine.index))
 
 
 @final
@@ -30,78 +43,132 @@ class Door:
         admission: Admission,
         counts: Callable[[], Counts],
         ledger: Ledger,
-        weights: Weights,
-        length_tokens: Callable[[int, int], int],
-        group_size: int,
-        seconds_per_token: float,
+        table: Rollouts,
+        engines: Sequence[Engine],
+        router: Router,
+        lengths_tokens: Iterator[int],
+        prompt_tokens: int,
+        changed: Callable[[Engine], None],
     ) -> None:
         self.env = env
         self.admission = admission
         self.counts = counts
         self.ledger = ledger
-        self.weights = weights
-        self.length_tokens = length_tokens
-        self.group_size = group_size
-        self.seconds_per_token = seconds_per_token
+        self.table = table
+        self.engines = engines
+        self.router = router
+        self.lengths_tokens = lengths_tokens
+        self.prompt_tokens = prompt_tokens
+        self.changed = changed
         self.allowance = 0
-        self.waiting: deque[tuple[int, simpy.Event]] = deque()
-        """Engine of each free slot that waits, and the event that wakes it."""
-        self.in_flight: dict[int, Rollout] = {}
+        self.next_place = 0
+        self.again: deque[tuple[int, int]] = deque()
+        """Places and tokens of rollouts that were thrown away and will be tried again, before new ones."""
+        self.free_slots = 0
+        self._turns = 0
         self._turn_is_taken = False
+        for engine in engines:
+            for slot in range(len(engine.slots)):
+                self._free(engine, slot)
 
-    def enter(self, engine: int) -> Rollout | None:
-        """The next rollout for a free slot of `engine`, or None if it has to wait."""
-        if self.waiting or not nothing_else_now(self.env):
-            return None
+    def enter(self, engine: Engine, slot: int, now_s: float) -> bool:
+        """A slot is free: start a rollout in it at once, if that is all there is to be done now."""
+        if self.free_slots or engine.closed or self.env.peek() <= now_s:
+            return False
         if self.allowance < 1:
             self.allowance = self.admission(self.counts())
             if self.allowance < 1:
-                return None
-        return self._start(engine)
+                return False
+        if engine.limited and (engine.preempted or not engine.has_room(self.prompt_tokens, now_s)):
+            return False
+        self._start(engine, slot, now_s)
+        return True
 
-    def wait(self, engine: int) -> simpy.Event:
-        """Succeeds with the next rollout once the rule lets it start."""
-        event = simpy.Event(self.env)
-        self.waiting.append((engine, event))
-        self.knock()
-        return event
+    def wait(self, engine: Engine, slot: int, now_s: float) -> None:
+        """A slot is free and no rollout may start in it yet."""
+        self._free(engine, slot)
+        engine.slots[slot].wait(now_s, "sync" if engine.closed else "gate_closed")
 
     def knock(self) -> None:
         """Something changed that the rule may look at: ask it again, at the end of this instant."""
-        if self.waiting and not self._turn_is_taken:
+        if self.free_slots and not self._turn_is_taken:
             self._turn_is_taken = True
             turn = Turn(self.env, ADMISSION)
             assert turn.callbacks is not None
             turn.callbacks.append(self._open)
 
+    def knock_now(self) -> None:
+        """The same, without an event if this instant is over."""
+        if self.free_slots and not self._turn_is_taken and nothing_else_now(self.env):
+            self._fill(self.env.now)
+        else:
+            self.knock()
+
+    def skip(self, group: int) -> None:
+        """Start no more members of `group`."""
+        size = self.table.group_size
+        while self.next_place // size == group and self.next_place % size:
+            next(self.lengths_tokens)
+            self.next_place += 1
+
     def _open(self, _turn: simpy.Event) -> None:
         self._turn_is_taken = False
-        self.allowance = self.admission(self.counts())
-        while self.waiting and self.allowance > 0:
-            engine, event = self.waiting.popleft()
-            event.succeed(self._start(engine))
+        self._fill(self.env.now)
 
-    def _start(self, engine: int) -> Rollout:
+    def _fill(self, now_s: float) -> None:
+        if not self.free_slots:
+            return
+        self.allowance = self.admission(self.counts())
+        touched: dict[int, Engine] = {}
+        full = False
+        while self.allowance > 0 and self.free_slots:
+            able = [e for e in self.engines if e.free and not e.closed]
+            if fits := [e for e in able if not e.limited or self._fits(e, now_s)]:
+                engine = fits[0] if len(fits) == 1 else self.router(fits)
+                _, slot = engine.free.popleft()
+                self.free_slots -= 1
+                engine.slots[slot].work(now_s)
+                self._start(engine, slot, now_s)
+                touched[engine.index] = engine
+            else:
+                full = bool(able)
+                break
+        for engine in self.engines:
+            if engine.limited and not engine.closed:
+                self.say_why(engine, "kv_full" if full else "gate_closed", now_s)
+        for engine in touched.values():
+            self.changed(engine)
+
+    def say_why(self, engine: Engine, cause: str, now_s: float) -> None:
+        """Why its free slots wait from now on."""
+        for _, slot in engine.free:
+            engine.slots[slot].wait_for(cause, now_s)
+
+    def _fits(self, engine: Engine, now_s: float) -> bool:
+        return not engine.preempted and engine.has_room(self.prompt_tokens, now_s)
+
+    def _free(self, engine: Engine, slot: int) -> None:
+        engine.free.append((self._turns, slot))
+        self._turns += 1
+        self.free_slots += 1
+
+    def _start(self, engine: Engine, slot: int, now_s: float) -> None:
         self.allowance -= 1
-        rollout_id = self.ledger.generated_rollouts
-        group_id, member = divmod(rollout_id, self.group_size)
-        tokens = self.length_tokens(group_id, member)
+        if self.again:
+            self.start(engine, slot, *self.again.popleft(), now_s)
+            return
+        place = self.next_place
+        tokens = next(self.lengths_tokens)
         if tokens < 1:
+            prompt, member = divmod(place, self.table.group_size)
             raise ValueError(
-                f"prompt {group_id}, member {member}: a length of {tokens} tokens; at least 1 is needed"
+                f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
             )
+        self.next_place = place + 1
+        self.start(engine, slot, place, tokens, now_s)
+
+    def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
+        """Without asking."""
         self.ledger.start(tokens)
-        rollout = Rollout(
-            rollout_id=rollout_id,
-            prompt_id=group_id,
-            group_id=group_id,
-            member=member,
-            engine=engine,
-            action_tokens=tokens,
-            weights=self.weights,
-            publishes_before=self.weights.latest,
-            started_s=self.env.now,
-            seconds_per_token=self.seconds_per_token,
-        )
-        self.in_flight[rollout_id] = rollout
-        return rollout
+        rollout_id = self.table.add(place, tokens, engine.index, now_s, engine.latest)
+        engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s)

@@ -1,72 +1,93 @@
-"""Between engines and trainer: a group waits for its slowest member, then queues first in, first out."""
+"""Between engines and trainer: a group waits for its slowest member, then queues until it is chosen."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
 import simpy
 
 from simulator.ledger import Ledger
-from simulator.pipeline.rollout import Rollout
-from simulator.rules.eviction import AgeLimit, Overflow
+from simulator.pipeline.rollout import Rollouts
+from simulator.rules.eviction import AgeLimit, Overflow, keep_all
+from simulator.rules.selection import Candidate, Selection, Take, fifo
 
-Drop: TypeAlias = Callable[[Rollout, str], None]
-"""What to do with a rollout that is thrown away, and why it is."""
-
-
-CompleteGroup: TypeAlias = list[Rollout]
+Group: TypeAlias = Sequence[int]
 """The rollouts of one prompt, by member."""
+
+Drop: TypeAlias = Callable[[Group, str], None]
+"""What to do with a complete group that is thrown away, and why it is."""
 
 
 @final
 class Buffer:
-    """The group barrier and the queue."""
+    """The group barrier and the queue.
+
+    Args:
+        unfinished: what a selection may know of groups that are not complete, as in `Take`: the version that
+            the oldest started with, and the smallest submitted index.
+        uniform: random numbers for a selection.
+    """
 
     def __init__(
         self,
         env: simpy.Environment,
         *,
-        group_size: int,
-        batch_rollouts: int,
+        table: Rollouts,
+        rollouts_per_update: int,
+        updates_per_batch: int,
+        selection: Selection,
         age_limit: AgeLimit,
         overflow: Overflow,
         ledger: Ledger,
         on_drop: Drop,
+        unfinished: Callable[[], tuple[int | None, int | None]],
+        uniform: Callable[[], float],
     ) -> None:
         self.env = env
-        self.group_size = group_size
-        self.batch_rollouts = batch_rollouts
+        self.table = table
+        self.rollouts_per_update = rollouts_per_update
+        self.updates_per_batch = updates_per_batch
+        self.batch_rollouts = rollouts_per_update * updates_per_batch
+        self.selection = selection
         self.age_limit = age_limit
         self.overflow = overflow
         self.ledger = ledger
         self.on_drop = on_drop
-        self.incomplete: dict[int, list[Rollout]] = {}
-        self.queue: deque[CompleteGroup] = deque()
+        self.unfinished = unfinished
+        self.uniform = uniform
+        self.incomplete: dict[int, list[int]] = {}
+        self.queue: deque[Group] = deque()
+        self.candidates: deque[Candidate] = deque()
+        """One for each group in the queue, for a selection that asks."""
         self.queued_rollouts = 0
         self.taken_batches = 0
         self._trainer: simpy.Event | None = None
 
-    def add(self, rollout: Rollout) -> None:
+    def add(self, rollout_id: int) -> None:
         """A rollout finished: keep it until its group is complete, then queue the group."""
-        self.ledger.move("in_flight", "waiting", 1, rollout.action_tokens)
-        members = self.incomplete.setdefault(rollout.group_id, [])
-        members.append(rollout)
-        if len(members) == self.group_size:
-            del self.incomplete[rollout.group_id]
+        table = self.table
+        tokens = table.tokens[rollout_id]
+        if table.group_size == 1:
+            self.ledger.move("in_flight", "queued", 1, tokens)
+            self._enqueue((rollout_id,))
+            return
+        self.ledger.move("in_flight", "waiting", 1, tokens)
+        group = table.place[rollout_id] // table.group_size
+        members = self.incomplete.setdefault(group, [])
+        members.append(rollout_id)
+        if len(members) == table.group_size:
+            del self.incomplete[group]
+            members.sort(key=table.place.__getitem__)
+            self.ledger.move("waiting", "queued", len(members), self.tokens(members))
             self._enqueue(members)
 
-    def _enqueue(self, group: CompleteGroup) -> None:
-        group.sort(key=_member)
-        now_s = self.env.now
-        tokens = 0
-        for rollout in group:
-            rollout.enqueued_s = now_s
-            tokens += rollout.action_tokens
-        self.ledger.move("waiting", "queued", len(group), tokens)
+    def _enqueue(self, group: Group) -> None:
         self.queue.append(group)
         self.queued_rollouts += len(group)
+        if self.selection is not fifo:
+            self.candidates.append(self._candidate(group))
         if self._trainer is None:
             self._trim()
         elif self.queued_rollouts >= self.batch_rollouts and not self._trainer.triggered:
@@ -78,33 +99,105 @@ class Buffer:
         self._trainer = simpy.Event(self.env)
         return self._trainer
 
-    def take(self, version: int, rollouts_per_update: int) -> list[Rollout] | None:
-        """The oldest batch, or None if there is none yet; what is too old on the way is dropped.
+    def look_again(self) -> None:
+        """What a selection may look at changed without a group being queued."""
+        if self.selection is not fifo and self._trainer is not None and not self._trainer.triggered:
+            self._trainer.succeed()
 
-        Group by group in order of arrival. What update j of the batch will train is judged by the lag that
-        it will have there, counted from `version + j`.
+    def take(self, version: int) -> list[int] | None:
+        """The next batch, or None if there is none yet; what is too old on the way is dropped.
+
+        What update j of the batch will train is judged by the lag that it will have there, counted from
+        `version + j`.
         """
         self._trainer = None
-        batch: list[Rollout] = []
-        kept: list[CompleteGroup] = []
-        while self.queue and len(batch) < self.batch_rollouts:
+        groups = self._first(version) if self.selection is fifo else self._chosen(version)
+        batch = None
+        if groups is not None:
+            batch = [rollout_id for group in groups for rollout_id in group]
+            self.taken_batches += 1
+            self.ledger.move("queued", "training", len(batch), self.tokens(batch))
+        self._trim()
+        return batch
+
+    def tokens(self, rollout_ids: Sequence[int]) -> int:
+        return sum(map(self.table.tokens.__getitem__, rollout_ids))
+
+    def _first(self, version: int) -> list[Group] | None:
+        """First in, first out."""
+        kept: list[Group] = []
+        rollouts = 0
+        while self.queue and rollouts < self.batch_rollouts:
             group = self._pop()
-            trained_at_version = version + len(batch) // rollouts_per_update
-            if self.age_limit(trained_at_version - min(map(_oldest, group))):
+            if self._is_too_old(group, version + rollouts // self.rollouts_per_update):
                 self._drop(group, "too_old")
                 continue
             kept.append(group)
-            batch += group
-        if len(batch) < self.batch_rollouts:
-            self.queue.extendleft(reversed(kept))
-            self.queued_rollouts += len(batch)
-            return None
-        self.taken_batches += 1
-        for rollout in batch:
-            rollout.consumed_s = self.env.now
-        self.ledger.move("queued", "training", len(batch), sum(map(_tokens, batch)))
-        self._trim()
-        return batch
+            rollouts += len(group)
+        if rollouts == self.batch_rollouts:
+            return kept
+        self.queue.extendleft(reversed(kept))
+        self.queued_rollouts += rollouts
+        return None
+
+    def _chosen(self, version: int) -> list[Group] | None:
+        """Whatever the rule says, of what is not too old."""
+        old = [i for i, group in enumerate(self.queue) if self._is_too_old(group, version)]
+        while True:
+            for group in self._extract(old):
+                self._drop(group, "too_old")
+            places = self.selection(list(self.candidates), self._question(version))
+            if places is None:
+                return None
+            groups = [self.queue[i] for i in places]
+            starts = [i * self.table.group_size for i in range(len(groups))]
+            if len(set(places)) != len(groups) or sum(map(len, groups)) != self.batch_rollouts:
+                raise ValueError(f"selection chose {list(places)}: not {self.batch_rollouts} rollouts")
+            old = [
+                place
+                for place, group, start in zip(places, groups, starts, strict=True)
+                if self._is_too_old(group, version + start // self.rollouts_per_update)
+            ]
+            if not old:
+                self._extract(places)
+                return groups
+
+    def _question(self, version: int) -> Take:
+        oldest_version, oldest_index = self.unfinished()
+        return Take(
+            batch_rollouts=self.batch_rollouts,
+            version=version,
+            taken_batches=self.taken_batches,
+            updates_per_batch=self.updates_per_batch,
+            oldest_running_version=oldest_version,
+            oldest_unfinished_index=oldest_index,
+            uniform=self.uniform,
+        )
+
+    def _candidate(self, group: Group) -> Candidate:
+        table = self.table
+        return Candidate(
+            submitted_index=table.place[group[0]] // table.group_size,
+            oldest_version=min(map(table.oldest_version, group)),
+            newest_version=max(table.segments(rollout_id)[-1].version for rollout_id in group),
+            rollouts=len(group),
+        )
+
+    def _is_too_old(self, group: Group, version: int) -> bool:
+        if self.age_limit is keep_all:
+            return False
+        return self.age_limit(version - min(map(self.table.oldest_version, group)))
+
+    def _extract(self, places: Sequence[int]) -> list[Group]:
+        """Take the groups at `places` out of the queue."""
+        if not places:
+            return []
+        out = set(places)
+        groups = [self.queue[i] for i in places]
+        self.queue = deque(group for i, group in enumerate(self.queue) if i not in out)
+        self.candidates = deque(c for i, c in enumerate(self.candidates) if i not in out)
+        self.queued_rollouts -= sum(map(len, groups))
+        return groups
 
     def _trim(self) -> None:
         excess = self.overflow(self.queued_rollouts)
@@ -113,24 +206,13 @@ class Buffer:
             self._drop(group, "queue_full")
             excess -= len(group)
 
-    def _pop(self) -> CompleteGroup:
+    def _pop(self) -> Group:
         group = self.queue.popleft()
+        if self.candidates:
+            self.candidates.popleft()
         self.queued_rollouts -= len(group)
         return group
 
-    def _drop(self, group: CompleteGroup, reason: str) -> None:
-        self.ledger.drop("queued", reason, len(group), sum(map(_tokens, group)))
-        for rollout in group:
-            self.on_drop(rollout, reason)
-
-
-def _member(rollout: Rollout) -> int:
-    return rollout.member
-
-
-def _tokens(rollout: Rollout) -> int:
-    return rollout.action_tokens
-
-
-def _oldest(rollout: Rollout) -> int:
-    return rollout.oldest_version
+    def _drop(self, group: Group, reason: str) -> None:
+        self.ledger.drop("queued", reason, len(group), self.tokens(group))
+        self.on_drop(group, reason)

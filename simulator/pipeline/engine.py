@@ -1,68 +1,214 @@
-"""Engines: slots that decode one rollout after another."""
+"""Engines: slots that decode, and the clock that their rollouts share.
+
+An engine keeps its running rollouts in a heap, by the position of its *decode clock* at which they end. The
+clock of an engine of fixed speed is time itself, less its pauses; that of a load-dependent one (`loaded`)
+counts the tokens that every running rollout makes. Either way a position is passed by all alike, so that a
+change of speed, a pause or a push moves no entry of the heap.
+
+Engines are passive: `fleet` asks for the next thing that happens and lets it happen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Container, Generator, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from math import inf
 from typing import Any, TypeAlias, final
 
+import numpy as np
 import simpy
 
-from simulator.eventlog import Row
-from simulator.pipeline.admission import Door
-from simulator.pipeline.rollout import Rollout
-from simulator.world.service import decode_s
+from simulator.pipeline.occupancy import Occupancy, Pause
+from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.weights import TIE_STEPS, Floats, Ints, Weights
+from simulator.world.decoding import whole_tokens
 
 Process: TypeAlias = Generator[simpy.Event, Any, None]
 
 
+class Engine(ABC):
+    """Slots, the rollouts in them, and the weights that make their tokens."""
+
+    def __init__(self, index: int, table: Rollouts, slots: Sequence[Occupancy], *, unit: float) -> None:
+        self.index = index
+        self.table = table
+        self.slots = slots
+        self.unit = unit
+        """What one token moves the decode clock on."""
+        self.weights = Weights()
+        self.latest = 0
+        """Index of the latest publish."""
+        self.heap: list[tuple[float, int, int]] = []
+        """Position at which it ends, rollout and slot."""
+        self.vacated = False
+        """The first of the heap has ended; its place is taken by the next to start, or by `plan`."""
+        self.free: deque[tuple[int, int]] = deque()
+        """Slots without a rollout, each with the number of its turn."""
+        self.preempted: list[int] = []
+        """Rollouts that had to leave and come back first, oldest first (a heap)."""
+        self.next_s = inf
+        """When the first rollout ends, or the keys and values fill the engine; as of `plan`."""
+        self.fills = False
+        """Which of the two."""
+        self.paused = False
+        self.closed = False
+        """Nothing new starts here until weights have arrived."""
+        self.wants_weights = False
+        """It will fetch newer ones once it is empty."""
+        self.limited = False
+        """Whether keys and values may lack room."""
+        self.pauses: list[Pause] = []
+        self._paused_s = 0.0
+        self._why_paused = ""
+
+    @property
+    def running(self) -> int:
+        return len(self.heap) - self.vacated
+
+    @property
+    def empty(self) -> bool:
+        """Nothing runs, and nothing waits to come back."""
+        return self.running == 0 and not self.preempted
+
+    @abstractmethod
+    def plan(self) -> None:
+        """Find out what happens next, after anything has changed."""
+
+    @abstractmethod
+    def position(self, now_s: float) -> float:
+        """Of the decode clock."""
+
+    @abstractmethod
+    def moments(self, publishes: Ints, positions: Floats, /) -> Floats:
+        """Seconds at which the decode clock passed `positions`, each within a token after its publish."""
+
+    @abstractmethod
+    def moment(self, publish: int, position: float, /) -> float:
+        """`moments` of one."""
+
+    def has_room(self, prefix_tokens: int, now_s: float) -> bool:  # noqa: ARG002 - only some engines fill
+        """Do keys and values of one more rollout fit?"""
+        return True
+
+    def finish(self) -> tuple[int, int]:
+        """The first rollout ends, at `next_s`: its id and its slot. `begin` or `plan` must follow."""
+        self.vacated = True
+        _, rollout_id, slot = self.heap[0]
+        return rollout_id, slot
+
+    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> None:
+        """A rollout gets a slot, to make `tokens` after a prefix; `plan` must follow."""
+        position = self._join(prefix_tokens, now_s)
+        if rollout_id == len(self.table.position):
+            self.table.position.append(position)
+        else:
+            self.table.position[rollout_id] = position
+        entry = (position + tokens * self.unit, rollout_id, slot)
+        if self.vacated:
+            self.vacated = False
+            heapreplace(self.heap, entry)
+        else:
+            heappush(self.heap, entry)
+
+    def ends_now(self, now_s: float) -> set[int]:
+        """Rollouts whose last token is made at this moment, but for rounding."""
+        tie = self.position(now_s) + TIE_STEPS * self.unit
+        return {rollout_id for position, rollout_id, _ in self.heap if position <= tie}
+
+    def remove(self, now_s: float, which: Container[int] | None = None) -> list[tuple[int, int]]:
+        """Stop all running rollouts, or those of `which`: their ids and slots, oldest first.
+
+        What `ends_now` is left to end. The token under way is lost; `plan` must follow.
+        """
+        here, stay = self.position(now_s), self.ends_now(now_s)
+        kept, out = [], []
+        for entry in self.heap:
+            _, rollout_id, slot = entry
+            if rollout_id in stay or not (which is None or rollout_id in which):
+                kept.append(entry)
+                continue
+            made = whole_tokens((here - self.table.position[rollout_id]) / self.unit)
+            self.table.interrupt(rollout_id, made, now_s, self.latest)
+            out.append((rollout_id, slot))
+        self.heap = kept
+        heapify(kept)
+        self._left(now_s, everything=which is None)
+        return sorted(out)
+
+    def publish(self, version: int, now_s: float) -> None:
+        """These weights make every token that begins from now on."""
+        self.weights.publish(version, now_s, self.position(now_s))
+        self.latest += 1
+
+    def pause(self, now_s: float, why: str) -> None:
+        """The decode clock stops; `plan` must follow."""
+        self._stop(now_s)
+        self.paused, self._paused_s, self._why_paused = True, now_s, why
+
+    def resume(self, now_s: float) -> None:
+        """The decode clock goes on; `plan` must follow."""
+        if now_s > self._paused_s:
+            self.pauses.append((self._paused_s, now_s, self._why_paused))
+        self.paused = False
+        self._go_on(now_s, now_s - self._paused_s)
+
+    @abstractmethod
+    def _join(self, prefix_tokens: int, now_s: float) -> float:
+        """Position at which a rollout that joins now begins."""
+
+    @abstractmethod
+    def _left(self, now_s: float, *, everything: bool) -> None:
+        """Rollouts were removed."""
+
+    @abstractmethod
+    def _stop(self, now_s: float) -> None: ...
+
+    @abstractmethod
+    def _go_on(self, now_s: float, paused_s: float) -> None: ...
+
+
 @final
-class Occupancy:
-    """When was one slot busy? Rollouts that follow each other without a gap are one interval of the log."""
+class FixedSpeedEngine(Engine):
+    """Every token takes as long. The decode clock is time, less the pauses before it."""
 
-    __slots__ = ("busy_since_s", "resource", "rows", "waits_since_s")
+    def __init__(
+        self, index: int, table: Rollouts, slots: Sequence[Occupancy], *, seconds_per_token: float
+    ) -> None:
+        super().__init__(index, table, slots, unit=seconds_per_token)
+        self._behind_s = 0.0
+        self._stops = array("d")
+        self._behinds = array("d", [0.0])
 
-    def __init__(self, resource: str, rows: list[Row]) -> None:
-        self.resource = resource
-        self.rows = rows
-        self.busy_since_s = 0.0
-        self.waits_since_s: float | None = 0.0
+    def plan(self) -> None:
+        if self.vacated:
+            heappop(self.heap)
+            self.vacated = False
+        self.next_s = self.heap[0][0] + self._behind_s if self.heap and not self.paused else inf
 
-    def wait(self, now_s: float) -> None:
-        self.waits_since_s = now_s
+    def position(self, now_s: float) -> float:
+        return (self._paused_s if self.paused else now_s) - self._behind_s
 
-    def work(self, now_s: float) -> None:
-        # A wait that ends in the instant it began was no wait, only the order of that instant.
-        if self.waits_since_s is not None and now_s > self.waits_since_s:
-            self._row("busy", "decode", self.busy_since_s, self.waits_since_s)
-            self._row("idle", "gate_closed", self.waits_since_s, now_s)
-            self.busy_since_s = now_s
-        self.waits_since_s = None
+    def moments(self, publishes: Ints, positions: Floats, /) -> Floats:  # noqa: ARG002 - it knows all pauses
+        # A token that ends as a pause begins was made before it.
+        pauses = np.searchsorted(np.array(self._stops), positions - TIE_STEPS * self.unit)
+        return np.asarray(positions + np.array(self._behinds)[pauses])
 
-    def close(self, now_s: float) -> None:
-        """The run ends: write down what is still open."""
-        self.work(now_s)
-        self._row("busy", "decode", self.busy_since_s, now_s)
+    def moment(self, publish: int, position: float, /) -> float:  # noqa: ARG002
+        return position + self._behinds[bisect_left(self._stops, position - TIE_STEPS * self.unit)]
 
-    def _row(self, state: str, cause: str, start_s: float, end_s: float) -> None:
-        if end_s > start_s:
-            self.rows.append((self.resource, state, cause, start_s, end_s))
+    def _join(self, prefix_tokens: int, now_s: float) -> float:  # noqa: ARG002 - prompts cost nothing
+        return now_s - self._behind_s
 
+    def _left(self, now_s: float, *, everything: bool) -> None:
+        pass
 
-def slot(
-    env: simpy.Environment,
-    *,
-    engine: int,
-    seconds_per_token: float,
-    door: Door,
-    finished: Callable[[Rollout], None],
-    occupancy: Occupancy,
-) -> Process:
-    """Decode until the run ends; wait at the door while no rollout may start."""
-    while True:
-        rollout = door.enter(engine)
-        if rollout is None:
-            occupancy.wait(env.now)
-            rollout = yield door.wait(engine)
-            occupancy.work(env.now)
-        yield env.timeout(decode_s(rollout.action_tokens, seconds_per_token))
-        finished(rollout)
+    def _stop(self, now_s: float) -> None:
+        self._stops.append(now_s - self._behind_s)
+
+    def _go_on(self, now_s: float, paused_s: float) -> None:  # noqa: ARG002
+        self._behind_s += paused_s
+        self._behinds.append(self._behind_s)

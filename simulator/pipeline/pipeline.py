@@ -10,18 +10,25 @@ from typing import final
 import simpy
 
 from simulator.config import PipelineConfig, length_law, staleness_rule
-from simulator.eventlog import EventLog, Recorder
+from simulator.eventlog import EventLog, Recorder, Row
 from simulator.ledger import Ledger, LedgerError
-from simulator.pipeline.admission import Door
+from simulator.pipeline import rows
+from simulator.pipeline.admission import Door, least_loaded, longest_free
 from simulator.pipeline.buffer import Buffer
-from simulator.pipeline.engine import Occupancy, slot
+from simulator.pipeline.discards import Discards
+from simulator.pipeline.engine import Engine, FixedSpeedEngine
+from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.journal import Journal
+from simulator.pipeline.loaded import LoadedEngine
+from simulator.pipeline.occupancy import Occupancy, without_pauses
 from simulator.pipeline.push import Push
-from simulator.pipeline.rollout import Rollout
+from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.trainer import Trainer
-from simulator.pipeline.weights import Weights
-from simulator.pipeline.workload import DrawnWorkload, Workload
+from simulator.pipeline.workload import DrawnWorkload, Workload, in_order
 from simulator.rules.counts import Counts
+from simulator.rules.staleness import Staleness
+from simulator.streams import stream
+from simulator.world.decoding import FixedSpeed
 from simulator.world.drawn import DrawnLengths
 
 
@@ -47,6 +54,7 @@ def run(
     config: PipelineConfig,
     workload: Workload | None = None,
     *,
+    rule: Staleness | None = None,
     progress: Callable[[int], None] | None = None,
     until_s: float | None = None,
 ) -> Run:
@@ -54,6 +62,7 @@ def run(
 
     Args:
         workload: what a rollout is and what an update does; None draws lengths from the configured law.
+        rule: in place of the decisions that `config` names.
         progress: called with the number of updates done, after each.
         until_s: stop earlier, just before anything happens at this time.
 
@@ -66,7 +75,7 @@ def run(
     if until_s is not None and not 0 < until_s < math.inf:
         raise ValueError(f"until_s must be finite and greater than 0, got {until_s}")
     workload = workload or DrawnWorkload(drawn_lengths(config))
-    return Pipeline(simpy.Environment(), config, workload, progress).run(until_s)
+    return Pipeline(simpy.Environment(), config, workload, progress, rule=rule).run(until_s)
 
 
 @final
@@ -79,59 +88,88 @@ class Pipeline:
         config: PipelineConfig,
         workload: Workload,
         progress: Callable[[int], None] | None = None,
+        *,
+        rule: Staleness | None = None,
     ) -> None:
-        rule = staleness_rule(config)
+        rule = rule or staleness_rule(config)
+        _check(rule)
         self.env = env
         self.config = config
         self.recorder = Recorder()
-        self.weights = Weights()
-        self.journal = Journal(self.recorder, self.weights, config.seconds_per_token)
+        self.table = Rollouts(config.group_size)
+        self.engines = self._engines()
+        self.table.clocks = self.engines
+        self.journal = Journal(self.recorder, self.table)
         self.ledger = Ledger()
+        self._generated_at_publish = self._outstanding_at_publish = 0
+        self.discards = Discards(
+            env,
+            table=self.table,
+            ledger=self.ledger,
+            journal=self.journal,
+            abort=rule.abort,
+            replacement=rule.replacement,
+            version=lambda: self.trainer.version,
+        )
         self.buffer = Buffer(
             env,
-            group_size=config.group_size,
-            batch_rollouts=config.batch_rollouts,
+            table=self.table,
+            rollouts_per_update=config.rollouts_per_update,
+            updates_per_batch=config.updates_per_batch,
+            selection=rule.selection,
             age_limit=rule.age_limit,
             overflow=rule.overflow,
             ledger=self.ledger,
-            on_drop=self._dropped,
+            on_drop=self.discards.complete,
+            unfinished=self.discards.unfinished,
+            uniform=stream(config.seed, "selection").random,
+        )
+        self.fleet = Fleet(
+            env,
+            self.table,
+            self.engines,
+            finished=self._finished,
+            emptied=lambda engine: self.push.emptied(engine),
         )
         self.door = Door(
             env,
             admission=rule.admission,
             counts=self.counts,
             ledger=self.ledger,
-            weights=self.weights,
-            length_tokens=workload.length_tokens,
-            group_size=config.group_size,
-            seconds_per_token=config.seconds_per_token,
+            table=self.table,
+            engines=self.engines,
+            router=longest_free if isinstance(config.engine, FixedSpeed) else least_loaded,
+            lengths_tokens=in_order(workload, config.group_size),
+            prompt_tokens=config.prompt_tokens,
+            changed=self.fleet.changed,
         )
+        self.fleet.door = self.discards.door = self.door
+        self.discards.fleet, self.discards.buffer = self.fleet, self.buffer
         self.push = Push(
             env,
             push_s=config.push_s,
+            on_sync=rule.on_sync,
             may_publish=rule.may_publish,
             counts=self.counts,
-            weights=self.weights,
+            fleet=self.fleet,
+            door=self.door,
+            discards=self.discards,
             journal=self.journal,
             published=self._published,
         )
-        self._generated_at_publish = self._outstanding_at_publish = 0
         self.trainer = Trainer(
             env,
             config,
+            table=self.table,
             buffer=self.buffer,
             push=self.push,
             workload=workload,
             ledger=self.ledger,
             journal=self.journal,
             door_knock=self.door.knock,
+            on_take=self._colocated if rule.colocated else _nothing,
             progress=progress or _silent,
         )
-        self.occupancies = [
-            Occupancy(f"engine-{engine}/slot-{i}", self.recorder.intervals)
-            for engine in range(config.engines)
-            for i in range(config.slots // config.engines)
-        ]
 
     def counts(self) -> Counts:
         """What rules may look at."""
@@ -146,27 +184,13 @@ class Pipeline:
             submitted_since_publish_rollouts=self.ledger.generated_rollouts - self._generated_at_publish,
             outstanding_at_publish_rollouts=self._outstanding_at_publish,
             taken_batches=self.buffer.taken_batches,
-            engine_version_batches=self.weights.version // self.config.updates_per_batch,
+            engine_version_batches=self.fleet.version // self.config.updates_per_batch,
             trainer_version_batches=self.trainer.version // self.config.updates_per_batch,
             batch_rollouts=self.config.batch_rollouts,
         )
 
-    def _published(self) -> None:
-        self._generated_at_publish = self.ledger.generated_rollouts
-        self._outstanding_at_publish = self.counts().outstanding_rollouts
-
     def run(self, until_s: float | None = None) -> Run:
-        for i, occupancy in enumerate(self.occupancies):
-            self.env.process(
-                slot(
-                    self.env,
-                    engine=i // (self.config.slots // self.config.engines),
-                    seconds_per_token=self.config.seconds_per_token,
-                    door=self.door,
-                    finished=self._finished,
-                    occupancy=occupancy,
-                )
-            )
+        self.door.knock()
         done = self.env.process(self.trainer.run())
         if until_s is None:
             self.env.run(until=done)
@@ -177,42 +201,89 @@ class Pipeline:
             self.env.run(until=until_s)
         return self._result()
 
-    def _finished(self, rollout: Rollout) -> None:
-        weights = self.weights
-        rollout.finished_s = self.env.now
-        rollout.publishes_after = weights.latest
-        rollout.publishes_before = weights.first_index(
-            rollout.started_s, rollout.publishes_before, rollout.seconds_per_token
-        )
-        del self.door.in_flight[rollout.rollout_id]
-        self.buffer.add(rollout)
+    def _engines(self) -> list[Engine]:
+        config, model = self.config, self.config.engine
+        engines: list[Engine] = []
+        for i in range(config.engines):
+            slots = [
+                Occupancy(f"engine-{i}/slot-{slot}", self.recorder.intervals)
+                for slot in range(config.slots // config.engines)
+            ]
+            if isinstance(model, FixedSpeed):
+                engines.append(
+                    FixedSpeedEngine(i, self.table, slots, seconds_per_token=model.seconds_per_token)
+                )
+            else:
+                engines.append(
+                    LoadedEngine(i, self.table, slots, load=model, prompt_tokens=config.prompt_tokens)
+                )
+        return engines
+
+    def _finished(self, rollout_id: int, now_s: float) -> None:  # noqa: ARG002 - the clock says it, too
+        self.buffer.add(rollout_id)
         self.push.rollout_finished()
 
-    def _dropped(self, rollout: Rollout, reason: str) -> None:
-        self.journal.dropped(rollout, reason, version=self.trainer.version, now_s=self.env.now)
-        self.door.knock()
+    def _published(self, version: int) -> None:
+        self.discards.too_old(version)
+        held = self.ledger.rollouts
+        self._generated_at_publish = self.ledger.generated_rollouts
+        self._outstanding_at_publish = held["in_flight"] + held["waiting"] + held["queued"]
+
+    def _colocated(self) -> None:
+        self.push.pause(self.engines, "colocated")
 
     def _result(self) -> Run:
         """Write down what is unfinished, and compare the ledger with what really lies where."""
+        self.ledger.check()
         unfinished = {
             "training": self.trainer.training,
-            "queued": [rollout for group in self.buffer.queue for rollout in group],
-            "waiting": [rollout for group in self.buffer.incomplete.values() for rollout in group],
-            "in_flight": list(self.door.in_flight.values()),
+            "queued": [rollout_id for group in self.buffer.queue for rollout_id in group],
+            "waiting": [rollout_id for group in self.buffer.incomplete.values() for rollout_id in group],
+            "in_flight": self.fleet.running(),
         }
-        for state, rollouts in unfinished.items():
-            found = (len(rollouts), sum(rollout.action_tokens for rollout in rollouts))
+        for state, ids in unfinished.items():
+            found = (len(ids), self.buffer.tokens(ids))
             if found != (self.ledger.rollouts[state], self.ledger.tokens[state]):
                 raise LedgerError(
                     f"{found} rollouts and tokens are {state}, but the ledger says {self.ledger}"
                 )
-            self.journal.unfinished(state, rollouts)
-        self.journal.write_rollouts()
+            taken_s = self.trainer.taken_s if state == "training" else math.nan
+            self.journal.fate(ids, state, consumed_s=taken_s, complete=state in ("training", "queued"))
+        rows.write(self.journal)
         self.journal.published(None)
-        for occupancy in self.occupancies:
-            occupancy.close(self.env.now)
+        self._close_occupancies()
         return Run(config=self.config, log=self.recorder.log(), ledger=self.ledger, end_s=self.env.now)
+
+    def _close_occupancies(self) -> None:
+        now_s = self.env.now
+        for engine in self.engines:
+            if engine.paused:
+                engine.resume(now_s)
+            for slot in engine.slots:
+                slot.close(now_s)
+        pauses = {slot.resource: engine.pauses for engine in self.engines for slot in engine.slots}
+        intervals = self.recorder.intervals
+        if any(engine.pauses for engine in self.engines):
+            cut: list[Row] = []
+            for row in intervals:
+                cut += without_pauses([row], pauses.get(row[0], ()))
+            intervals[:] = cut
+
+
+def _check(rule: Staleness) -> None:
+    """Refuse what could never go on."""
+    if rule.colocated and (rule.on_sync.running == "drain" or rule.on_sync.engines != "together"):
+        raise ValueError(
+            "colocated engines stand still until all hold the new weights: they cannot"
+            f" {rule.on_sync.running} {rule.on_sync.engines}"
+        )
+    if rule.on_sync.engines == "when_idle" and rule.on_sync.running != "keep":
+        raise ValueError(f"an engine that is idle has nothing to {rule.on_sync.running}")
 
 
 def _silent(updates: int) -> None:
     """Nobody wants to know."""
+
+
+def _nothing() -> None:
+    """Engines have accelerators of their own."""

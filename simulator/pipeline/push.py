@@ -1,43 +1,59 @@
-"""New weights reach the engines."""
+"""New weights reach the engines, and what they run ends, goes on or begins again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import simpy
 
-from simulator.pipeline.engine import Process
+from simulator.pipeline.admission import Door
+from simulator.pipeline.discards import Discards
+from simulator.pipeline.engine import Engine, Process
+from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.instant import PUBLISH, Turn
 from simulator.pipeline.journal import Journal
-from simulator.pipeline.weights import Weights
 from simulator.rules.counts import Counts
-from simulator.rules.on_sync import MayPublish
+from simulator.rules.on_sync import MayPublish, OnSync
 
 
 @final
 class Push:
-    """From the trainer to every engine at once, when the rule allows it; the trainer waits meanwhile."""
+    """From the trainer to the engines, when the rule allows it.
+
+    The trainer waits until the last engine holds the weights, unless each engine fetches them when it is
+    idle.
+
+    Args:
+        published: told when the weights of a batch have arrived (when engines may fetch them, if they do).
+    """
 
     def __init__(
         self,
         env: simpy.Environment,
         *,
         push_s: float,
+        on_sync: OnSync,
         may_publish: MayPublish,
         counts: Callable[[], Counts],
-        weights: Weights,
+        fleet: Fleet,
+        door: Door,
+        discards: Discards,
         journal: Journal,
-        published: Callable[[], None],
+        published: Callable[[int], None],
     ) -> None:
         self.env = env
         self.push_s = push_s
+        self.on_sync = on_sync
         self.may_publish = may_publish
         self.counts = counts
-        self.weights = weights
+        self.fleet = fleet
+        self.door = door
+        self.discards = discards
         self.journal = journal
         self.published = published
         self._rollout_finished: simpy.Event | None = None
+        self._offered = 0
 
     def rollout_finished(self) -> None:
         """Wake a push that waits for engines to drain."""
@@ -46,15 +62,97 @@ class Push:
 
     def run(self, version: int) -> Process:
         """Wait for the rule, push, publish."""
-        env = self.env
-        waits_since_s = env.now
-        while not self.may_publish(self.counts()):
-            self._rollout_finished = simpy.Event(env)
+        yield from self._wait(lambda: self.may_publish(self.counts()))
+        engines = self.fleet.engines
+        if self.on_sync.engines == "when_idle":
+            yield Turn(self.env, PUBLISH)
+            self._offer(version)
+        elif self.on_sync.engines == "rolling":
+            for engine in engines:
+                yield from self._load([engine], version)
+        else:
+            yield from self._load(engines, version)
+        self.published(version)
+
+    def pause(self, engines: Sequence[Engine], why: str) -> None:
+        """These engines stand still, and nothing starts there."""
+        for engine in engines:
+            if not engine.paused:
+                engine.closed = True
+                self.door.say_why(engine, why, self.env.now)
+                engine.pause(self.env.now, why)
+                self.fleet.changed(engine)
+
+    def emptied(self, engine: Engine) -> None:
+        """An engine that wants newer weights has nothing left to do: it fetches them."""
+        engine.wants_weights = False
+        self.pause([engine], "sync")
+        self.env.process(self._fetch(engine))
+
+    def _load(self, engines: Sequence[Engine], version: int) -> Process:
+        if self.on_sync.running == "drain":
+            for engine in engines:
+                self._close(engine)
+            yield from self._wait(lambda: all(engine.empty for engine in engines))
+        if self.on_sync.pauses_engines:
+            self.pause(engines, "sync")
+        starts_s = self.env.now
+        yield self.env.timeout(self.push_s)
+        yield Turn(self.env, PUBLISH)
+        self.journal.trainer("busy", "push", starts_s, self.env.now)
+        for engine in engines:
+            self._swap(engine, version)
+
+    def _offer(self, version: int) -> None:
+        """Each engine takes the newest weights once its last rollout has ended; until then nothing starts."""
+        self._offered = version
+        for engine in self.fleet.engines:
+            if engine.paused:
+                continue  # it is fetching older ones, and will see
+            self._close(engine)
+            engine.wants_weights = True
+            if engine.empty:
+                self.emptied(engine)
+
+    def _fetch(self, engine: Engine) -> Process:
+        version = self._offered
+        yield self.env.timeout(self.push_s)
+        yield Turn(self.env, PUBLISH)
+        self._swap(engine, version)
+        if self._offered > version:
+            self._close(engine)
+            self.emptied(engine)
+        self.door.knock()
+
+    def _swap(self, engine: Engine, version: int) -> None:
+        """The engine holds the weights from now on, and goes on."""
+        now_s, running = self.env.now, self.on_sync.running
+        stopped = engine.remove(now_s) if running in ("restart", "recompute") else []
+        engine.publish(version, now_s)
+        if engine.paused:
+            engine.resume(now_s)
+        for rollout_id, slot in stopped:
+            if running == "restart":
+                self.door.start(engine, slot, *self.discards.attempt(rollout_id, "restarted"), now_s)
+            else:
+                self.fleet.go_on(engine, rollout_id, slot, now_s)
+        if running == "restart":
+            # Those that had been preempted have no slot to begin again in.
+            self.door.again += [self.discards.attempt(i, "restarted") for i in sorted(engine.preempted)]
+            engine.preempted.clear()
+        engine.closed = False
+        self.door.say_why(engine, "gate_closed", now_s)
+        self.fleet.readmit(engine, now_s)
+        self.fleet.changed(engine)
+
+    def _close(self, engine: Engine) -> None:
+        engine.closed = True
+        self.door.say_why(engine, "sync", self.env.now)
+
+    def _wait(self, for_what: Callable[[], bool]) -> Process:
+        """Until engines have come so far that something holds."""
+        since_s = self.env.now
+        while not for_what():
+            self._rollout_finished = simpy.Event(self.env)
             yield self._rollout_finished
-        self.journal.trainer("idle", "engines_busy", waits_since_s, env.now)
-        push_starts_s = env.now
-        yield env.timeout(self.push_s)
-        yield Turn(env, PUBLISH)
-        self.journal.trainer("busy", "push", push_starts_s, env.now)
-        self.weights.publish(version, env.now)
-        self.published()
+        self.journal.trainer("idle", "engines_busy", since_s, self.env.now)

@@ -1,58 +1,246 @@
-"""What moves through the pipeline."""
+"""What moves through the pipeline: a table of columns, a row an attempt, and views of its rows.
+
+An attempt that was aborted keeps its row, with the tokens that it made; its prompt may start again in a new
+one. So every token that was ever made is in exactly one row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from math import isnan, nan
+from typing import NamedTuple, Protocol, final, overload
 
-from simulator.pipeline.weights import Segment, Weights, cut_at_publishes
+from simulator.pipeline.weights import Floats, Ints, Segment, Weights, cut_at_publishes
+
+
+class Clock(Protocol):
+    """What the table asks of an engine: see `engine`."""
+
+    weights: Weights
+    unit: float
+
+    def moments(self, publishes: Ints, positions: Floats, /) -> Floats:
+        """Seconds at which the decode clock passed `positions`, each within a token after its publish."""
+
+    def moment(self, publish: int, position: float, /) -> float:
+        """`moments` of one."""
+
+
+class Stint(NamedTuple):
+    """Tokens that a rollout made without interruption. Most rollouts have one stint."""
+
+    rollout_id: int
+    engine: int
+    start_s: float
+    end_s: float
+    position: float
+    """Of the engine's decode clock, as the stint began."""
+    start_token: int
+    tokens: int
+    before: int
+    """Index of the engine's latest publish as the stint began."""
+    after: int
+    """And as it ended."""
 
 
 @final
-@dataclass(slots=True, eq=False)
-class Rollout:
-    """One answer on its way. The pipeline fills in what happens to it; everyone else only reads."""
+class Rollouts:
+    """Columns by rollout_id, in order of starting; written by the pipeline, read by everyone."""
 
-    rollout_id: int
-    prompt_id: int
-    group_id: int
-    member: int
-    engine: int
-    action_tokens: int
-    """Its whole length, decided when it starts."""
-    weights: Weights
-    publishes_before: int
-    """Index into `weights` of the version that sampled its first token."""
-    started_s: float
-    seconds_per_token: float
-    publishes_after: int = 0
-    """Index into `weights` of the version that its engine held when it finished."""
-    finished_s: float | None = None
-    enqueued_s: float | None = None
-    """Also when its group was complete: a complete group enters the queue at once."""
-    consumed_s: float | None = None
-    consumed_version: int | None = None
-    reward: float | None = None
-    status: str = "in_flight"
-    reason: str | None = None
+    __slots__ = (
+        "after",
+        "before",
+        "clocks",
+        "engine",
+        "finished_s",
+        "group_size",
+        "made_before",
+        "place",
+        "position",
+        "resumed_s",
+        "started_s",
+        "stints",
+        "tokens",
+    )
+
+    def __init__(self, group_size: int, clocks: Sequence[Clock] = ()) -> None:
+        self.group_size = group_size
+        self.clocks = clocks
+        self.place = array("q")
+        """prompt_id * group_size + member."""
+        self.tokens = array("q")
+        """Its whole length, decided when it starts; of an aborted one, what it had made."""
+        self.engine = array("q")
+        self.started_s = array("d")
+        self.finished_s = array("d")
+        """NaN until then, and for ever if it was aborted."""
+        self.position = array("d")
+        self.before = array("q")
+        self.after = array("q")
+        """These three of its present stint: see `Stint`."""
+        self.stints: dict[int, list[Stint]] = {}
+        """Those that were cut short, of the few rollouts that have any."""
+        self.made_before: dict[int, int] = {}
+        """Tokens made before the present stint."""
+        self.resumed_s: dict[int, float] = {}
+        """When the present stint began, if it is not the first."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, place: int, tokens: int, engine: int, now_s: float, publish: int) -> int:
+        """A rollout starts; returns its id. Its engine adds the position."""
+        self.place.append(place)
+        self.tokens.append(tokens)
+        self.engine.append(engine)
+        self.started_s.append(now_s)
+        self.finished_s.append(nan)
+        self.before.append(publish)
+        self.after.append(publish)
+        return len(self.tokens) - 1
+
+    def interrupt(self, rollout_id: int, tokens: int, now_s: float, publish: int) -> None:
+        """Its stint ends, `tokens` long."""
+        start_token = self.made_before.get(rollout_id, 0)
+        stint = Stint(
+            rollout_id,
+            self.engine[rollout_id],
+            self.resumed_s.get(rollout_id, self.started_s[rollout_id]),
+            now_s,
+            self.position[rollout_id],
+            start_token,
+            tokens,
+            self.before[rollout_id],
+            publish,
+        )
+        self.stints.setdefault(rollout_id, []).append(stint)
+        self.made_before[rollout_id] = start_token + tokens
+
+    def resume(self, rollout_id: int, now_s: float, publish: int) -> None:
+        """Its next stint begins. Its engine changes the position."""
+        self.resumed_s[rollout_id] = now_s
+        self.before[rollout_id] = publish
+
+    def oldest_version(self, rollout_id: int) -> int:
+        """The version that sampled its first token, or will: engines never go back."""
+        clock = self.clocks[self.engine[rollout_id]]
+        position, before = self.position[rollout_id], self.before[rollout_id]
+        for stint in self.stints.get(rollout_id, ()):
+            if stint.tokens:
+                position, before = stint.position, stint.before
+                break
+        return clock.weights.versions[clock.weights.first_index(position, before, clock.unit)]
+
+    def all_stints(self, rollout_id: int) -> list[Stint]:
+        """Of one rollout, in order; the last one only if it finished."""
+        stints = list(self.stints.get(rollout_id, ()))
+        if not isnan(self.finished_s[rollout_id]):
+            made = self.made_before.get(rollout_id, 0)
+            last = Stint(
+                rollout_id,
+                self.engine[rollout_id],
+                self.resumed_s.get(rollout_id, self.started_s[rollout_id]),
+                self.finished_s[rollout_id],
+                self.position[rollout_id],
+                made,
+                self.tokens[rollout_id] - made,
+                self.before[rollout_id],
+                self.after[rollout_id],
+            )
+            stints.append(last)
+        return stints
+
+    def segments(self, rollout_id: int) -> tuple[Segment, ...]:
+        """Which version sampled which tokens; times are those of whole stints' ends and of publishes."""
+        return tuple(piece for stint in self.all_stints(rollout_id) for piece in self._pieces(stint))
+
+    def _pieces(self, stint: Stint) -> Iterator[Segment]:
+        clock = self.clocks[stint.engine]
+        weights = clock.weights
+        among = weights.positions[stint.before : stint.after + 1]
+        start_s = stint.start_s
+        cuts = cut_at_publishes(stint.position, stint.tokens, clock.unit, among)
+        for publish, start_token, tokens in cuts:
+            end_token = start_token + tokens
+            end_s = stint.end_s
+            if end_token < stint.tokens:
+                end_s = clock.moment(stint.before + publish + 1, stint.position + end_token * clock.unit)
+            version = weights.versions[stint.before + publish]
+            yield Segment(version, stint.start_token + start_token, tokens, start_s, end_s)
+            start_s = end_s
+
+
+@final
+class Rollout:
+    """One attempt at an answer: a view of a row."""
+
+    __slots__ = ("_table", "rollout_id")
+
+    def __init__(self, table: Rollouts, rollout_id: int) -> None:
+        self._table = table
+        self.rollout_id = rollout_id
+
+    @property
+    def prompt_id(self) -> int:
+        return self._table.place[self.rollout_id] // self._table.group_size
+
+    @property
+    def group_id(self) -> int:
+        return self.prompt_id
+
+    @property
+    def member(self) -> int:
+        return self._table.place[self.rollout_id] % self._table.group_size
+
+    @property
+    def engine(self) -> int:
+        return self._table.engine[self.rollout_id]
+
+    @property
+    def action_tokens(self) -> int:
+        return self._table.tokens[self.rollout_id]
+
+    @property
+    def started_s(self) -> float:
+        return self._table.started_s[self.rollout_id]
+
+    @property
+    def finished_s(self) -> float | None:
+        """None while it runs."""
+        finished_s = self._table.finished_s[self.rollout_id]
+        return None if isnan(finished_s) else finished_s
 
     @property
     def oldest_version(self) -> int:
-        """Version that sampled the first token: engines never go back."""
-        return self.weights.versions[self.publishes_before]
+        return self._table.oldest_version(self.rollout_id)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Which version sampled which tokens, of a finished rollout; in order, versions increasing."""
-        some = slice(self.publishes_before, self.publishes_after + 1)
-        return cut_at_publishes(
-            self.started_s,
-            self.action_tokens,
-            self.seconds_per_token,
-            self.weights.versions[some],
-            self.weights.published_s[some],
-        )
+        """Which version sampled which tokens, in order; versions never decrease."""
+        return self._table.segments(self.rollout_id)
+
+
+@final
+class Views(Sequence[Rollout]):
+    """Rollouts by their ids; a view is made when it is asked for."""
+
+    def __init__(self, table: Rollouts, ids: Sequence[int]) -> None:
+        self.table = table
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Rollout: ...
+    @overload
+    def __getitem__(self, index: slice) -> Views: ...
+    def __getitem__(self, index: int | slice) -> Rollout | Views:
+        if isinstance(index, slice):
+            return Views(self.table, self.ids[index])
+        return Rollout(self.table, self.ids[index])
 
 
 @final

@@ -13,7 +13,7 @@ from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.engine import Process
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
-from simulator.pipeline.rollout import Rollout, Update
+from simulator.pipeline.rollout import Rollouts, Update, Views
 from simulator.pipeline.workload import Workload
 from simulator.world.service import fixed_and_per_token
 
@@ -27,27 +27,32 @@ class Trainer:
         env: simpy.Environment,
         config: PipelineConfig,
         *,
+        table: Rollouts,
         buffer: Buffer,
         push: Push,
         workload: Workload,
         ledger: Ledger,
         journal: Journal,
         door_knock: Callable[[], None],
+        on_take: Callable[[], None],
         progress: Callable[[int], None],
     ) -> None:
         self.env = env
         self.config = config
+        self.table = table
         self.buffer = buffer
         self.push = push
         self.workload = workload
         self.ledger = ledger
         self.journal = journal
         self.door_knock = door_knock
+        self.on_take = on_take
         self.progress = progress
         self.policy_update_s = fixed_and_per_token(config.policy_update_s, config.policy_update_s_per_token)
         self.version = 0
-        self.training: list[Rollout] = []
+        self.training: list[int] = []
         """Taken from the queue; the updates on them are not done yet."""
+        self.taken_s = 0.0
 
     def run(self) -> Process:
         while self.version < self.config.updates:
@@ -63,27 +68,32 @@ class Trainer:
 
     def _take(self) -> Process:
         """Wait for the next batch; `training` holds it afterwards."""
-        per_update = self.config.rollouts_per_update
-        while (batch := self.buffer.take(self.version, per_update)) is None:
+        while (batch := self.buffer.take(self.version)) is None:
             self.door_knock()  # what was dropped on the way may be replaced
             yield self.buffer.batch_may_be_ready()
         self.training = batch
+        self.taken_s = self.env.now
+        self.on_take()
         self.door_knock()
 
     def _update(self, index: int, waits_since_s: float) -> Process:
         env, config = self.env, self.config
-        rollouts = self.training[: config.rollouts_per_update]
-        tokens = sum(rollout.action_tokens for rollout in rollouts)
+        ids = self.training[: config.rollouts_per_update]
+        tokens = self.buffer.tokens(ids)
         start_s = env.now
-        update = Update(version=self.version, index_in_batch=index, rollouts=rollouts, start_s=start_s)
+        update = Update(
+            version=self.version, index_in_batch=index, rollouts=Views(self.table, ids), start_s=start_s
+        )
         result = self.workload.train(update)
         for _ in range(config.critic_updates):
             yield from self._busy("critic_update", config.critic_update_s)
         yield from self._busy("policy_update", self.policy_update_s(tokens))
-        self.ledger.move("training", "trained", len(rollouts), tokens)
+        self.ledger.move("training", "trained", len(ids), tokens)
         self.journal.trained(
             update,
+            ids,
             result,
+            taken_s=self.taken_s,
             wait_start_s=start_s if index else waits_since_s,
             tokens=tokens,
             now_s=env.now,

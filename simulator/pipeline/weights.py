@@ -1,9 +1,9 @@
 """Which version made which token?
 
-A push swaps the weights under running rollouts, which keep their keys and values and carry on. A token
-is sampled at the end of its decode step, and the step under way at a push ends under the old weights:
-after a push at time p, a rollout that started at s holds ceil((p - s) / seconds_per_token) tokens of
-older versions.
+A push swaps the weights under running rollouts, which carry on. A token is sampled at the end of its decode
+step, and the step under way at a push ends under the old weights: after a push at position p, a rollout
+that began at s holds ceil((p - s) / unit) tokens of older versions. Positions are those of the engine's
+*decode clock* and `unit` is what one token moves it on: see `engine`. So a push costs nothing a rollout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Final, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-TIE_STEPS: Final = 1e-6
+from simulator.world.decoding import TIE_TOKENS
+
+TIE_STEPS: Final = TIE_TOKENS
 """A push this close behind the end of a step, in steps, falls on it: sums of times carry rounding errors."""
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -32,34 +34,44 @@ class Segment(NamedTuple):
     end_s: float
 
 
-class Segments(NamedTuple):
-    """The segments of many rollouts, as columns; `rollout` is a place in what was asked about."""
+class Cut(NamedTuple):
+    """Consecutive tokens of one stint between two publishes."""
 
-    rollout: Ints
-    version: Ints
+    publish: int
+    """Place among the publishes that were asked about."""
+    start_token: int
+    tokens: int
+
+
+class Cuts(NamedTuple):
+    """The cuts of many stints, as columns."""
+
+    stint: Ints
+    publish: Ints
     start_token: Ints
     tokens: Ints
-    start_s: Floats
-    end_s: Floats
 
 
 @final
 class Weights:
-    """What the engines hold, and when they got it: version 0 at time 0, then every publish."""
+    """What one engine holds, and since when: version 0 from the start, then every publish."""
 
-    __slots__ = ("published_s", "versions")
+    __slots__ = ("positions", "published_s", "versions")
 
     def __init__(self) -> None:
-        self.published_s = [0.0]
         self.versions = [0]
+        self.published_s = [0.0]
+        self.positions = [0.0]
+        """Of the decode clock."""
 
-    def publish(self, version: int, now_s: float) -> None:
+    def publish(self, version: int, now_s: float, position: float) -> None:
         self.versions.append(version)
         self.published_s.append(now_s)
+        self.positions.append(position)
 
     @property
     def version(self) -> int:
-        """The version that an engine which starts a rollout now holds."""
+        """The version that a rollout which starts now is made by."""
         return self.versions[-1]
 
     @property
@@ -67,73 +79,59 @@ class Weights:
         """Index of the latest publish."""
         return len(self.versions) - 1
 
-    def first_index(self, started_s: float, index: int, seconds_per_token: float) -> int:
-        """The publish that a rollout's first token saw, given the latest one at its start.
+    def first_index(self, position: float, index: int, unit: float) -> int:
+        """The publish that a stint's first token saw, given the latest one at its start.
 
-        Not always that one: another may follow at the same time, but for a rounding error.
+        Not always that one: another may follow at the same position, but for a rounding error.
         """
-        tie_s = started_s + TIE_STEPS * seconds_per_token
-        published_s = self.published_s
-        while index + 1 < len(published_s) and published_s[index + 1] <= tie_s:
+        tie = position + TIE_STEPS * unit
+        positions = self.positions
+        while index + 1 < len(positions) and positions[index + 1] <= tie:
             index += 1
         return index
 
 
 def cut_at_publishes(
-    started_s: float,
-    tokens: int,
-    seconds_per_token: float,
-    versions: Sequence[int],
-    published_s: Sequence[float],
-) -> tuple[Segment, ...]:
-    """Segments of a rollout, given the version it started under and every one published until it finished.
+    position: float, tokens: int, unit: float, publish_positions: Sequence[float]
+) -> list[Cut]:
+    """Which tokens fall between which publishes?
 
     Args:
-        versions: the starting one first; at least one.
-        published_s: when each arrived; the first is not looked at.
+        position: where the stint began.
+        tokens: of the stint.
+        unit: what one token moves the clock on.
+        publish_positions: of the publish that it began under (not looked at) and all until it ended.
     """
-    segments = []
-    done, from_s = 0, started_s
-    for i in range(1, len(versions)):
-        steps = (published_s[i] - started_s) / seconds_per_token
-        cut = min(tokens, max(done, math.ceil(steps - TIE_STEPS)))
-        if cut > done:
-            until_s = started_s + cut * seconds_per_token
-            segments.append(Segment(versions[i - 1], done, cut - done, from_s, until_s))
-            done, from_s = cut, until_s
+    cuts = []
+    done = 0
+    for i in range(1, len(publish_positions)):
+        steps = (publish_positions[i] - position) / unit
+        end = min(tokens, max(done, math.ceil(steps - TIE_STEPS)))
+        if end > done:
+            cuts.append(Cut(i - 1, done, end - done))
+            done = end
     if done < tokens:
-        until_s = started_s + tokens * seconds_per_token
-        segments.append(Segment(versions[-1], done, tokens - done, from_s, until_s))
-    return tuple(segments)
+        cuts.append(Cut(len(publish_positions) - 1, done, tokens - done))
+    return cuts
 
 
 def cut_many_at_publishes(
-    weights: Weights, started_s: Floats, tokens: Ints, seconds_per_token: float, first: Ints, last: Ints
-) -> Segments:
-    """`cut_at_publishes` for many rollouts at once, in order of rollout and token.
+    publish_positions: Floats, position: Floats, tokens: Ints, unit: float, first: Ints, last: Ints
+) -> Cuts:
+    """`cut_at_publishes` for many stints at once, in order of stint and token.
 
     Args:
-        first, last: index into `weights` at the first token and at the end, one a rollout.
+        first, last: index into `publish_positions` at the first token and at the end, one a stint.
     """
-    versions, published_s = np.array(weights.versions), np.array(weights.published_s)
     pieces = last - first + 1
-    rollout = np.repeat(np.arange(len(pieces)), pieces)
+    stint = np.repeat(np.arange(len(pieces)), pieces)
     ends = np.cumsum(pieces)
-    index = np.arange(len(rollout)) - np.repeat(ends - pieces, pieces) + np.repeat(first, pieces)
-    start_s, length = started_s[rollout], tokens[rollout]
-    steps = np.ceil((published_s[index] - start_s) / seconds_per_token - TIE_STEPS)
-    start_token = np.clip(steps, 0, length).astype(np.int64)
+    publish = np.arange(len(stint)) - np.repeat(ends - pieces - first, pieces)
+    steps = np.ceil((publish_positions[publish] - position[stint]) / unit - TIE_STEPS)
+    start_token = np.clip(steps, 0, tokens[stint]).astype(np.int64)
     start_token[ends - pieces] = 0
     end_token = np.append(start_token[1:], 0)
     end_token[ends - 1] = tokens
     kept = np.flatnonzero(end_token > start_token)
-    rollout, start_s = rollout[kept], start_s[kept]
-    start_token, end_token = start_token[kept], end_token[kept]
-    return Segments(
-        rollout=rollout,
-        version=versions[index[kept]],
-        start_token=start_token,
-        tokens=end_token - start_token,
-        start_s=start_s + start_token * seconds_per_token,
-        end_s=start_s + end_token * seconds_per_token,
-    )
+    start_token = start_token[kept]
+    return Cuts(stint[kept], publish[kept], start_token, end_token[kept] - start_token)

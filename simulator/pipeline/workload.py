@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol, final
 
 from simulator.pipeline.rollout import Update
@@ -38,12 +39,24 @@ class DrawnWorkload:
 
     def __init__(self, lengths: DrawnLengths) -> None:
         self.length_tokens = lengths.length_tokens
+        self.lengths_in_order = lengths.in_order
 
     def train(self, update: Update, /) -> UpdateResult:  # noqa: ARG002 - nothing learns
         return _NOTHING
 
     def publish(self, version: int, /) -> None:
         """Nothing to do."""
+
+
+def in_order(workload: Workload, group_size: int) -> Iterator[int]:
+    """Lengths of a workload's rollouts, prompt by prompt and member by member, each as it is asked for.
+
+    A workload may have `lengths_in_order`, which must say the same as `length_tokens` and is quicker.
+    """
+    quick: Callable[[], Iterator[int]] | None = getattr(workload, "lengths_in_order", None)
+    if quick is not None:
+        return quick()
+    return (workload.length_tokens(prompt, member) for prompt in count() for member in range(group_size))
 
 
 _NOTHING = UpdateResult()

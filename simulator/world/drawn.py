@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import count
 from typing import Final, final
 
 import numpy as np
@@ -41,6 +43,11 @@ class DrawnLengths:
         if lengths is None:
             lengths = self._keep(block)
         return lengths[row * self.group_size + member]
+
+    def in_order(self) -> Iterator[int]:
+        """All lengths: prompt by prompt, member by member, for ever."""
+        for block in count():
+            yield from self._draw(block).ravel().tolist()
 
     def _keep(self, block: int) -> list[int]:
         # Prompts come nearly in order; an older block could always be drawn again.

@@ -17,8 +17,3 @@ def fixed_and_per_token(fixed_s: float, s_per_token: float = 0.0) -> Seconds:
 
 def _linear(fixed_s: float, s_per_token: float, tokens: int) -> float:
     return fixed_s + s_per_token * tokens
-
-
-def decode_s(tokens: int, seconds_per_token: float) -> float:
-    """A slot of fixed speed: every token takes as long, whatever else the engine runs."""
-    return tokens * seconds_per_token

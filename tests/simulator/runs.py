@@ -7,11 +7,13 @@ import numpy as np
 from simulator.config import PipelineConfig
 from simulator.pipeline.pipeline import Run, run
 from simulator.pipeline.workload import UpdateResult
+from simulator.rules.staleness import Staleness
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import Fixed
 
 SMALL = {
     "slots": 1,
-    "seconds_per_token": 1.0,
+    "engine": FixedSpeed(seconds_per_token=1.0),
     "rollouts_per_update": 1,
     "updates": 4,
     "policy_update_s": 2.0,
@@ -23,8 +25,14 @@ def config(**changes: object) -> PipelineConfig:
     return PipelineConfig(**{**SMALL, **changes})
 
 
-def simulate(*, workload: object = None, until_s: float | None = None, **changes: object) -> Run:
-    return run(config(**changes), workload, until_s=until_s)
+def simulate(
+    *,
+    workload: object = None,
+    rule: Staleness | None = None,
+    until_s: float | None = None,
+    **changes: object,
+) -> Run:
+    return run(config(**changes), workload, rule=rule, until_s=until_s)
 
 
 class Lengths:

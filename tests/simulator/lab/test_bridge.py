@@ -7,6 +7,7 @@ from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.lab.run import learn
 from simulator.pipeline.pipeline import run
 from simulator.pipeline.weights import Segment
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import LogNormal
 
 
@@ -14,7 +15,7 @@ def tiny(estimator: EstimatorName, **changes: object) -> LearnConfig:
     critic = {"critic_updates": 2, "critic_update_s": 0.1} if estimator == "sao" else {}
     fields: dict[str, object] = {
         "slots": 64,
-        "seconds_per_token": 0.01,
+        "engine": FixedSpeed(seconds_per_token=0.01),
         "group_size": 1 if estimator == "sao" else 4,
         "rollouts_per_update": 16,
         "updates_per_batch": 2,

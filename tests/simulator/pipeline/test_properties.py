@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.config import BoundedLag, DropByAge, OneStepOff, PipelineConfig, Sync, Unbounded
 from simulator.pipeline.pipeline import run
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import DeepSeekR1, Exponential, Fixed, LogNormal, Pareto
 from tests.simulator.runs import lags, trained
 
@@ -44,7 +45,7 @@ def pipelines(draw, rule=rules):
     return PipelineConfig(
         slots=engines * draw(st.integers(1, 5)),
         engines=engines,
-        seconds_per_token=draw(st.sampled_from([0.1, 0.25, 1.0])),
+        engine=FixedSpeed(seconds_per_token=draw(st.sampled_from([0.1, 0.25, 1.0]))),
         group_size=group_size,
         rollouts_per_update=rollouts_per_update,
         updates_per_batch=updates_per_batch,

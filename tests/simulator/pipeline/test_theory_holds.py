@@ -6,6 +6,7 @@ import pytest
 from simulator import theory
 from simulator.config import BoundedLag, DropByAge, PipelineConfig, Sync, Unbounded
 from simulator.pipeline.pipeline import run
+from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import DeepSeekR1, Exponential, Fixed, LogNormalOfLog
 from tests.simulator.runs import lags, steady, trained
 
@@ -23,7 +24,7 @@ def simulate(law, *, slots, batch, rho, updates, **more):
     return run(
         PipelineConfig(
             slots=slots,
-            seconds_per_token=1 / MEAN,
+            engine=FixedSpeed(seconds_per_token=1 / MEAN),
             rollouts_per_update=batch,
             updates=updates,
             policy_update_s=rho * batch / slots,
@@ -133,7 +134,7 @@ def test_a_full_pipeline_trains_at_its_limit():
         result = run(
             PipelineConfig(
                 slots=64,
-                seconds_per_token=1.0,
+                engine=FixedSpeed(seconds_per_token=1.0),
                 rollouts_per_update=8,
                 updates=12,
                 policy_update_s=4.0,
@@ -172,7 +173,7 @@ def test_the_group_barrier_makes_real_lengths_several_times_older():
             rollouts_per_update=64,
             group_size=group_size,
             updates=600,
-            seconds_per_token=0.001,
+            engine=FixedSpeed(seconds_per_token=0.001),
             policy_update_s=0.7 * 1.5365 / 4,
             lengths=DeepSeekR1(),
         )

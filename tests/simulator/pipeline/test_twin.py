@@ -31,7 +31,7 @@ def test_the_twin_records_the_same_rows(law, slots, group_size, update_s):
     rollouts, segments, updates = twin.simulate(
         (lengths.length_tokens(*divmod(i, group_size)) for i in itertools.count()),
         slots=slots,
-        seconds_per_token=config.seconds_per_token,
+        seconds_per_token=config.engine.seconds_per_token,
         group_size=group_size,
         rollouts_per_update=config.rollouts_per_update,
         updates=config.updates,

@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.pipeline.weights import Weights, cut_at_publishes, cut_many_at_publishes
+from simulator.pipeline.engine import FixedSpeedEngine
+from simulator.pipeline.rollout import Rollout, Rollouts
+from simulator.pipeline.weights import cut_at_publishes, cut_many_at_publishes
 from tests.simulator.runs import in_turn, simulate
 
 
-def cut(started_s, tokens, *publishes, seconds_per_token=1.0):
+def cut(position, tokens, *publishes, unit=1.0):
     versions = [0, *(version for version, _ in publishes)]
-    times = [0.0, *(time for _, time in publishes)]
-    return [tuple(s)[:3] for s in cut_at_publishes(started_s, tokens, seconds_per_token, versions, times)]
+    cuts = cut_at_publishes(position, tokens, unit, [0.0, *(at for _, at in publishes)])
+    return [(versions[publish], start, size) for publish, start, size in cuts]
 
 
 @pytest.mark.parametrize(
@@ -37,20 +39,27 @@ def test_two_pushes_within_one_step_leave_no_token_to_the_first():
 
 def test_rounding_does_not_move_a_tie():
     # 0.1 * 3 is 0.30000000000000004: a push at 0.3 falls on the end of the third step
-    assert cut(0.0, 5, (1, 0.1 + 0.2), seconds_per_token=0.1) == [(0, 0, 3), (1, 3, 2)]
-    assert cut(0.0, 5, (1, 0.3), seconds_per_token=0.1) == [(0, 0, 3), (1, 3, 2)]
+    assert cut(0.0, 5, (1, 0.1 + 0.2), unit=0.1) == [(0, 0, 3), (1, 3, 2)]
+    assert cut(0.0, 5, (1, 0.3), unit=0.1) == [(0, 0, 3), (1, 3, 2)]
 
 
 def test_segments_have_the_times_of_their_tokens():
-    first, second = cut_at_publishes(10.0, 4, 0.5, [3, 5], [0.0, 10.7])
-    assert (first.start_s, first.end_s, second.start_s, second.end_s) == (10, 11, 11, 12)
-    assert (first.version, second.version) == (3, 5)
+    # half a second a token; a publish at 10.7 falls into the second step of a rollout that starts at 10
+    table = Rollouts(1)
+    engine = FixedSpeedEngine(0, table, [], seconds_per_token=0.5)
+    table.clocks = [engine]
+    engine.publish(3, 1.0)
+    engine.begin(table.add(0, 4, 0, 10.0, engine.latest), 0, 4, 0, 10.0)
+    engine.publish(5, 10.7)
+    table.finished_s[0], table.after[0] = 12.0, engine.latest
+    assert table.segments(0) == ((3, 0, 2, 10.0, 11.0), (5, 2, 2, 11.0, 12.0))
+    assert Rollout(table, 0).oldest_version == 3
 
 
 def test_lags_of_a_rollout_that_saw_three_versions():
     # B03: versions 2, 4, 6 with 2, 2 and 8 tokens, trained at 6
-    segments = cut_at_publishes(0.0, 12, 1.0, [2, 4, 6], [0.0, 2.0, 4.0])
-    lag = {6 - segment.version: segment.tokens for segment in segments}
+    cuts = cut_at_publishes(0.0, 12, 1.0, [0.0, 2.0, 4.0])
+    lag = {6 - [2, 4, 6][publish]: tokens for publish, _, tokens in cuts}
     assert lag == {4: 2, 2: 2, 0: 8}
     assert sum(age * tokens for age, tokens in lag.items()) / 12 == 1.0
     assert np.mean(list(lag)) == 2.0
@@ -89,30 +98,24 @@ times = st.lists(st.integers(1, 400), min_size=0, max_size=6).map(sorted)
     step=st.sampled_from([0.1, 0.25, 1.0, 3.0]),
 )
 def test_cutting_many_is_cutting_each(starts, publishes, step):
-    weights = Weights()
-    for version, time in enumerate(publishes, start=1):
-        weights.publish(version, 0.1 * time)
+    positions = np.array([0.0, *(0.1 * time for time in publishes)])
     started = np.array([0.1 * s for s, _ in starts])
     tokens = np.array([n for _, n in starts])
-    first = np.searchsorted(weights.published_s, started, side="right") - 1
-    last = np.searchsorted(weights.published_s, started + tokens * step, side="right") - 1
-    many = cut_many_at_publishes(weights, started, tokens, step, first, last)
-    rows = list(zip(*many, strict=True))
+    first = np.searchsorted(positions, started, side="right") - 1
+    last = np.searchsorted(positions, started + tokens * step, side="right") - 1
+    many = cut_many_at_publishes(positions, started, tokens, step, first, last)
     one_by_one = [
-        (i, *segment)
+        (i, first[i] + publish, start, size)
         for i in range(len(starts))
-        for segment in cut_at_publishes(
-            started[i],
-            tokens[i],
-            step,
-            weights.versions[first[i] : last[i] + 1],
-            weights.published_s[first[i] : last[i] + 1],
+        for publish, start, size in cut_at_publishes(
+            started[i], tokens[i], step, positions[first[i] : last[i] + 1]
         )
     ]
-    assert rows == one_by_one
-    assert all(sum(many.tokens[many.rollout == i]) == n for i, n in enumerate(tokens))
+    assert list(zip(*many, strict=True)) == one_by_one
+    assert all(sum(many.tokens[many.stint == i]) == n for i, n in enumerate(tokens))
 
 
 def test_cutting_nothing_gives_nothing():
     none = np.array([], dtype=np.int64)
-    assert len(cut_many_at_publishes(Weights(), none.astype(float), none, 1.0, none, none).version) == 0
+    cuts = cut_many_at_publishes(np.zeros(1), none.astype(float), none, 1.0, none, none)
+    assert len(cuts.publish) == 0

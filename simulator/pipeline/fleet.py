@@ -1,0 +1,172 @@
+"""All engines, and what happens next in any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush, heapreplace
+from math import inf
+from typing import Final, final
+
+import simpy
+
+from simulator.pipeline.admission import Door
+from simulator.pipeline.engine import Engine
+from simulator.pipeline.instant import COMPLETION, advance, at
+from simulator.pipeline.loaded import LoadedEngine
+from simulator.pipeline.rollout import Rollouts
+
+_MOST_PREEMPTIONS: Final = 16
+"""For each slot, without one rollout ending in between: more is a loop, not progress."""
+
+
+@final
+class Fleet:
+    """Lets rollouts end, in order of time and then of rollout_id, whatever engine they are in.
+
+    One SimPy event brings it to the next completion; from there it goes on by itself for as long as nothing
+    else is planned before the one after.
+
+    Args:
+        finished: told of each rollout that ends, and when.
+        emptied: told of an engine that has nothing left and wants weights.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        table: Rollouts,
+        engines: Sequence[Engine],
+        *,
+        finished: Callable[[int, float], None],
+        emptied: Callable[[Engine], None],
+    ) -> None:
+        self.env = env
+        self.table = table
+        self.engines = engines
+        self.finished = finished
+        self.emptied = emptied
+        self.door: Door
+        self._agenda: list[tuple[float, int, int]] = []
+        """Next time, rollout and engine; entries that an engine has outrun are passed over."""
+        self._due_s = inf
+        self._is_at_work = False
+        self._preemptions = 0
+
+    def changed(self, engine: Engine) -> None:
+        """Something other than `_work` changed what comes next in `engine`."""
+        engine.plan()
+        if engine.next_s == inf:
+            return
+        if len(self.engines) > 1:
+            heappush(self._agenda, (engine.next_s, engine.heap[0][1], engine.index))
+        if engine.next_s < self._due_s and not self._is_at_work:
+            self._wake_at(engine.next_s)
+
+    def readmit(self, engine: Engine, now_s: float) -> None:
+        """Those that were preempted come back, oldest first, while they fit; `changed` must follow."""
+        made_before = self.table.made_before
+        while engine.preempted and engine.free and not engine.paused:
+            rollout_id = engine.preempted[0]
+            if not engine.has_room(self.door.prompt_tokens + made_before[rollout_id], now_s):
+                break
+            heappop(engine.preempted)
+            _, slot = engine.free.popleft()
+            self.door.free_slots -= 1
+            engine.slots[slot].work(now_s)
+            self.go_on(engine, rollout_id, slot, now_s)
+
+    def go_on(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> None:
+        """An interrupted rollout gets a slot and computes its prefix again; `changed` must follow."""
+        table = self.table
+        made = table.made_before[rollout_id]
+        table.resume(rollout_id, now_s, engine.latest)
+        prefix = self.door.prompt_tokens + made
+        engine.begin(rollout_id, slot, table.tokens[rollout_id] - made, prefix, now_s)
+
+    @property
+    def version(self) -> int:
+        """The oldest that a rollout which starts now could be made by."""
+        return min(engine.weights.versions[-1] for engine in self.engines)
+
+    def running(self) -> list[int]:
+        """Rollouts that have started and not ended, oldest first; not to be asked while one is ending."""
+        running = [rollout_id for engine in self.engines for _, rollout_id, _ in engine.heap]
+        return sorted(running + [i for engine in self.engines for i in engine.preempted])
+
+    def _wake_at(self, time_s: float) -> None:
+        self._due_s = time_s
+        at(self.env, time_s, COMPLETION, self._wake)
+
+    def _wake(self, _event: simpy.Event) -> None:
+        if self.env.now == self._due_s:  # else something earlier has come up since
+            self._due_s = inf
+            self._is_at_work = True
+            self._work()
+            self._is_at_work = False
+
+    def _work(self) -> None:
+        env, door, table = self.env, self.door, self.table
+        several = len(self.engines) > 1
+        now_s = env.now
+        engine = self.engines[0]
+        while True:
+            if several:
+                engine = self._earliest()
+            next_s = engine.next_s
+            if next_s > now_s:
+                if next_s == inf:
+                    return
+                if next_s >= env.peek():
+                    self._wake_at(next_s)
+                    return
+                advance(env, next_s)
+                now_s = next_s
+            if engine.fills:
+                self._preempt(engine, now_s)
+            else:
+                rollout_id, slot = engine.finish()
+                table.finished_s[rollout_id] = now_s
+                table.after[rollout_id] = engine.latest
+                self._preemptions = 0
+                self.finished(rollout_id, now_s)
+                if not door.enter(engine, slot, now_s):
+                    self._leave_free(engine, slot, now_s)
+            engine.plan()
+            if several:
+                self._note(engine)
+
+    def _earliest(self) -> Engine:
+        agenda = self._agenda
+        while agenda:
+            next_s, rollout_id, index = agenda[0]
+            engine = self.engines[index]
+            if engine.next_s == next_s and engine.heap[0][1] == rollout_id:
+                return engine
+            heappop(agenda)
+        return self.engines[0]  # nothing runs anywhere
+
+    def _note(self, engine: Engine) -> None:
+        if engine.next_s == inf:
+            return
+        entry = (engine.next_s, engine.heap[0][1], engine.index)
+        if self._agenda and self._agenda[0][2] == engine.index:
+            heapreplace(self._agenda, entry)  # the entry that was just dealt with
+        else:
+            heappush(self._agenda, entry)
+
+    def _leave_free(self, engine: Engine, slot: int, now_s: float) -> None:
+        self.door.wait(engine, slot, now_s)
+        if engine.preempted:
+            self.readmit(engine, now_s)
+        if engine.wants_weights and engine.empty:
+            self.emptied(engine)
+        self.door.knock_now()
+
+    def _preempt(self, engine: Engine, now_s: float) -> None:
+        assert isinstance(engine, LoadedEngine)
+        self._preemptions += 1
+        if self._preemptions > _MOST_PREEMPTIONS * sum(len(e.slots) for e in self.engines):
+            raise RuntimeError(f"{self._preemptions} preemptions in a row at {now_s} s, and no rollout ended")
+        _, slot = engine.preempt()
+        self.door.wait(engine, slot, now_s)
+        engine.slots[slot].wait_for("kv_full", now_s)

@@ -1,0 +1,191 @@
+"""An engine whose steps take longer the more it runs: solved exactly from one event to the next.
+
+The decode clock counts the tokens that every running rollout makes; see `world.decoding` for how long they
+take. Between events only four numbers are needed: how many rollouts run, the tokens that they hold, the
+position, and the time at which it was there.
+
+- Prefill: a rollout that gets a slot has its prefix computed first, and all others wait for it (*choice*).
+- A rollout gets a slot only if its prefix fits, with room for one token more of everyone (*choice*; without
+  it, what was just preempted would come straight back).
+- When keys and values fill the engine the youngest rollout leaves, oldest id first in; it keeps the tokens
+  that it has made, and comes back, before anything new starts here, by computing its whole prefix again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import final
+
+import numpy as np
+
+from simulator.pipeline.engine import Engine
+from simulator.pipeline.occupancy import Occupancy
+from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.weights import TIE_STEPS, Floats, Ints
+from simulator.world.decoding import LoadDependent, decode_s, decoded_tokens, tokens_until_full, whole_tokens
+
+
+@final
+class LoadedEngine(Engine):
+    """Load-dependent decoding, prefill, and a limit on keys and values."""
+
+    def __init__(
+        self,
+        index: int,
+        table: Rollouts,
+        slots: Sequence[Occupancy],
+        *,
+        load: LoadDependent,
+        prompt_tokens: int,
+    ) -> None:
+        super().__init__(index, table, slots, unit=1.0)
+        self.fixed_s = load.step_fixed_s
+        self.per_rollout_s = load.step_s_per_rollout
+        self.per_kv_token_s = load.step_s_per_kv_token
+        self.prefill_s_per_token = load.prefill_s_per_token
+        self.capacity = inf if load.kv_capacity_tokens is None else float(load.kv_capacity_tokens)
+        self.limited = load.kv_capacity_tokens is not None
+        self.prompt_tokens = prompt_tokens
+        self.kv_tokens = 0.0
+        self._position = 0.0
+        self._time_s = 0.0
+        """When the clock was at `_position`, or will leave it, if a prefill holds it."""
+        self._record_until = -1.0
+        self._pieces = [array("d") for _ in range(4)]
+        """Just after each publish: positions, times, step seconds and their growth, as they changed."""
+        self._first_piece = [0]
+        """Of each publish."""
+
+    def plan(self) -> None:
+        heap = self.heap
+        if self.vacated:
+            heappop(heap)
+            self.vacated = False
+        running = len(heap)
+        if running == 0:
+            self.kv_tokens = 0.0
+        if running == 0 or self.paused:
+            self.next_s = inf
+            return
+        position = self._position
+        step_s = self.fixed_s + self.per_rollout_s * running + self.per_kv_token_s * self.kv_tokens
+        growth_s = self.per_kv_token_s * running
+        if position < self._record_until:
+            self._record(step_s, growth_s)
+        tokens = heap[0][0] - position
+        if tokens < 0.0:
+            tokens = 0.0
+        if self.limited:
+            until_full = tokens_until_full(self.capacity, self.kv_tokens, running)
+            self.fills = until_full < tokens - TIE_STEPS
+            if self.fills:
+                tokens = until_full
+        # decode_s, spelled out: this line runs once a rollout
+        self.next_s = self._time_s + tokens * (step_s + 0.5 * growth_s * tokens)
+
+    def finish(self) -> tuple[int, int]:
+        position, rollout_id, slot = self.heap[0]
+        self.kv_tokens += len(self.heap) * (position - self._position)
+        self.kv_tokens -= self.prompt_tokens + self.table.tokens[rollout_id]
+        self._position, self._time_s = position, self.next_s
+        self.vacated = True
+        return rollout_id, slot
+
+    def preempt(self) -> tuple[int, int]:
+        """Keys and values fill the engine, at `next_s`: the youngest rollout leaves its slot, to come back.
+
+        `plan` must follow.
+        """
+        heap = self.heap
+        if len(heap) == 1:
+            raise RuntimeError(f"rollout {heap[0][1]} alone fills engine {self.index}")
+        self._position += tokens_until_full(self.capacity, self.kv_tokens, len(heap))
+        self._time_s = self.next_s
+        youngest = max(heap, key=_id)
+        _, rollout_id, slot = youngest
+        heap.remove(youngest)
+        heapify(heap)
+        made = whole_tokens(self._position - self.table.position[rollout_id])
+        self.table.interrupt(rollout_id, made, self.next_s, self.latest)
+        heappush(self.preempted, rollout_id)
+        self.kv_tokens = self._held()
+        return rollout_id, slot
+
+    def position(self, now_s: float) -> float:
+        self._settle(now_s)
+        return self._position
+
+    def moments(self, publishes: Ints, positions: Floats, /) -> Floats:
+        where, when, step_s, growth_s = map(np.array, self._pieces)
+        # A token that ends as a prefill or a pause begins was made before it.
+        piece = np.searchsorted(where, positions - TIE_STEPS) - 1
+        piece = np.maximum(piece, np.array(self._first_piece)[publishes])
+        tokens = np.maximum(positions - where[piece], 0.0)
+        return np.asarray(when[piece] + tokens * (step_s[piece] + 0.5 * growth_s[piece] * tokens))
+
+    def moment(self, publish: int, position: float, /) -> float:
+        where, when, step_s, growth_s = self._pieces
+        piece = max(bisect_left(where, position - TIE_STEPS) - 1, self._first_piece[publish])
+        return when[piece] + decode_s(max(position - where[piece], 0.0), step_s[piece], growth_s[piece])
+
+    def publish(self, version: int, now_s: float) -> None:
+        super().publish(version, now_s)
+        self._first_piece.append(len(self._pieces[0]))
+        self._record_until = self._position + 1.0
+
+    def has_room(self, prefix_tokens: int, now_s: float) -> bool:
+        self._settle(now_s)
+        return self.kv_tokens + prefix_tokens + self.running + 1 <= self.capacity + TIE_STEPS
+
+    def _settle(self, now_s: float) -> None:
+        """Bring position and tokens held to this moment."""
+        if now_s <= self._time_s or self.paused:
+            return
+        running = self.running
+        if running:
+            step_s = self.fixed_s + self.per_rollout_s * running + self.per_kv_token_s * self.kv_tokens
+            tokens = decoded_tokens(now_s - self._time_s, step_s, self.per_kv_token_s * running)
+            self._position += tokens
+            self.kv_tokens += running * tokens
+        self._time_s = now_s
+
+    def _join(self, prefix_tokens: int, now_s: float) -> float:
+        if now_s > self._time_s:
+            self._settle(now_s)
+        self.kv_tokens += prefix_tokens
+        self._time_s += self.prefill_s_per_token * prefix_tokens
+        return self._position
+
+    def _left(self, now_s: float, *, everything: bool) -> None:
+        self.kv_tokens = self._held()
+        if everything:
+            # A prefill under way has nobody left to serve.
+            self._time_s = self._paused_s if self.paused else now_s
+
+    def _held(self) -> float:
+        """Tokens of keys and values, counted afresh."""
+        made_before, position = self.table.made_before, self.table.position
+        return sum(
+            self.prompt_tokens + made_before.get(i, 0) + self._position - position[i] for _, i, _ in self.heap
+        )
+
+    def _stop(self, now_s: float) -> None:
+        self._settle(now_s)
+
+    def _go_on(self, now_s: float, paused_s: float) -> None:  # noqa: ARG002
+        self._time_s = now_s + max(0.0, self._time_s - self._paused_s)
+
+    def _record(self, step_s: float, growth_s: float) -> None:
+        where, when, steps_s, growths_s = self._pieces
+        where.append(self._position)
+        when.append(self._time_s)
+        steps_s.append(step_s)
+        growths_s.append(growth_s)
+
+
+def _id(entry: tuple[float, int, int]) -> int:
+    return entry[1]
