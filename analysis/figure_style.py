@@ -90,3 +90,12 @@ def embed(text: str, name: str) -> str:
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     return text.replace(INK, "currentColor").replace("<svg", '<svg aria-hidden="true"', 1)
+
+
+def outside_legend(axes: Axes, *, handles: Sequence[Any] = ()) -> None:
+    """A legend above the data, not on it: nothing is hidden, whatever its shape."""
+    shown = list(handles) or axes.get_legend_handles_labels()[0]
+    if shown:
+        axes.figure.legend(
+            handles=shown, loc="outside upper left", ncols=2, fontsize="small", handlelength=3.2
+        )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figure_style import COLOURS, Look
+from analysis.figure_style import COLOURS, Look, outside_legend
 from analysis.survival import kaplan_meier
 
 LAG_BINS = 60
@@ -65,7 +65,7 @@ def mean_curves(
         )
     axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -> None:
@@ -99,7 +99,7 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
         note = f"{hidden} empty bins not drawn"
         axes.text(0.99, 0.98, note, transform=axes.transAxes, ha="right", va="top", fontsize="small")
     axes.grid(visible=True)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
@@ -144,17 +144,10 @@ def collapse_curves(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Lo
         )
     axes.set(ylim=(-0.03, 1.05), xlabel="update", ylabel="share of seeds not collapsed")
     axes.grid(visible=True)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def seed_range(n: pd.Series[int]) -> str:
     """`5`, or `3-5` where runs are missing from a part of the curve."""
     low, high = int(n.min()), int(n.max())
     return str(high) if low == high else f"{low}-{high}"
-
-
-def _legend(axes: Axes) -> None:
-    # Above the data, not on it: no curve is hidden, whatever its shape.
-    handles, _ = axes.get_legend_handles_labels()
-    if handles:
-        axes.figure.legend(loc="outside upper left", ncols=2, fontsize="small", handlelength=3.2)

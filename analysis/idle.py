@@ -105,6 +105,24 @@ def idle_by_cause(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.
     return pd.DataFrame(rows, columns=["resource", "cause", "idle_s", "idle"])
 
 
+def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:
+    """What kind of machine each resource is, by its name: trainer, engines, whole engines, or itself.
+
+    Engines are measured by the finest part that the log names: `engine-0/slot-3` is one of the engines, and
+    `engine-0` too where no slot of any engine is named. Where slots are, an engine's own intervals are a
+    kind apart (whole engines): averaged with its slots its time would count twice.
+    """
+    names = pd.Index(resources.unique())
+    slots = any(name.startswith("engine") and "/" in name for name in names)
+
+    def kind(name: str) -> str:
+        if not name.startswith("engine"):
+            return name
+        return "engines" if "/" in name or not slots else "whole engines"
+
+    return pd.Series([kind(name) for name in names], index=names)
+
+
 def _by_resource(intervals: pd.DataFrame) -> Iterator[tuple[str, Texts, Texts, Spans]]:
     """Each resource with the states, causes and spans of its intervals, in the order they were logged."""
     codes, names = pd.factorize(intervals["resource"], sort=True)

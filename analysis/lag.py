@@ -19,18 +19,26 @@ POPULATIONS: Final = {
     "trained": ("trained",),
     "dropped": ("dropped",),
 }
-"""Which statuses make up a population. Reporting only one of them hides what a rule threw away."""
+"""Which statuses make up a population. Reporting only one of them hides what a rule threw away; what had
+finished and was still waiting when the run ended has no lag yet, only an age (`lag_table.LEFT`)."""
 
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 QUANTILE_METHOD: Final = "linear interpolation"
 WEIGHTED_QUANTILE_METHOD: Final = "inverted weighted CDF"
+_ROUNDING: Final = 1e-12
+"""A sum of weights this close below a level, as a share of all, has reached it."""
 
 
 def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """One row a segment that has tokens: rollout_id, status, lag (updates), tokens."""
+    """One row a segment that has tokens: rollout_id, status, lag (updates), tokens.
+
+    And `loss_tokens`, if the segments have it: how many of the tokens the loss counted.
+    """
     consumed = rollouts.loc[
         rollouts["consumed_version"].notna(), ["rollout_id", "status", "consumed_version"]
     ]
-    joined = segments.loc[segments["tokens"] > 0, ["rollout_id", "version", "tokens"]].merge(
+    counts = ["tokens", *(name for name in ("loss_tokens",) if name in segments.columns)]
+    joined = segments.loc[segments["tokens"] > 0, ["rollout_id", "version", *counts]].merge(
         consumed, on="rollout_id", validate="many_to_one"
     )
     joined["lag"] = joined["consumed_version"] - joined["version"]
@@ -40,7 +48,7 @@ def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
             f"rollout {worst['rollout_id']} was consumed at version {worst['consumed_version']:.0f} "
             f"with tokens of version {worst['version']:.0f}: a token cannot be newer than the trainer"
         )
-    return joined[["rollout_id", "status", "lag", "tokens"]]
+    return joined[["rollout_id", "status", "lag", *counts]]
 
 
 def rollout_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
@@ -69,46 +77,55 @@ def rollout_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame
 def lag_summary(
     values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> dict[str, float | str]:
-    """n, mean, p50, p99 and max of lags in updates, and by which method the percentiles were taken.
+    """n, min, mean, p50, p90, p99 and max of lags in updates, and how the percentiles were taken.
 
     Args:
         values: lags, one a rollout or one a segment.
-        weights: tokens behind each value, to weight by token; None counts every value once.
+        weights: what stands behind each value, such as its tokens; None counts every value once. A value
+            of weight 0 is as if it were not there.
+
+    Returns:
+        n is the number of values, or the sum of the weights. Without any, n is 0 and the rest is NaN: no
+        lag is not a lag of 0.
     """
+    if weights is not None:
+        values, weights = values[weights > 0], weights[weights > 0]
     if len(values) == 0:
         nothing = float("nan")
-        return {"n": 0.0, "mean": nothing, "p50": nothing, "p99": nothing, "max": nothing, "method": "none"}
+        names = ("min", "mean", *QUANTILES, "max")
+        return {"n": 0.0, **dict.fromkeys(names, nothing), "method": "none"}
+    levels = np.array(list(QUANTILES.values()))
     if weights is None:
-        p50, p99 = np.quantile(values, [0.5, 0.99])
-        method, n = QUANTILE_METHOD, float(len(values))
+        n, method, found = float(len(values)), QUANTILE_METHOD, np.quantile(values, levels)
     else:
-        p50, p99 = np.quantile(values, [0.5, 0.99], weights=weights, method="inverted_cdf")
-        method, n = WEIGHTED_QUANTILE_METHOD, float(weights.sum())
-    mean = float(np.average(values, weights=weights))
+        n, method = float(weights.sum()), WEIGHTED_QUANTILE_METHOD
+        found = weighted_quantiles(values, weights, levels)
     return {
         "n": n,
-        "mean": mean,
-        "p50": float(p50),
-        "p99": float(p99),
+        "min": float(values.min()),
+        "mean": float(np.average(values, weights=weights)),
+        **{name: float(value) for name, value in zip(QUANTILES, found, strict=True)},
         "max": float(values.max()),
         "method": method,
     }
 
 
-def lag_table(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """Lag by population and weighting: one row each of offered, dropped, trained x rollout, token.
+def weighted_quantiles(
+    values: NDArray[np.float64], weights: NDArray[np.float64], levels: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    r"""The least value at which the weight up to it reaches a share of all.
 
-    The rollout rows take each rollout's oldest token, the token rows take every token's own lag.
+    :math:`Q(q) = \min\{x : \sum_{i: x_i \le x} w_i \ge q \sum_i w_i\}`
+
+    Args:
+        values: shape (n,), n > 0.
+        weights: positive, shape (n,).
+        levels: q in [0, 1].
     """
-    lags, tokens = rollout_lags(rollouts, segments), token_lags(rollouts, segments)
-    rows: list[dict[str, object]] = []
-    for population, statuses in POPULATIONS.items():
-        oldest = of_status(lags, statuses)["oldest"].to_numpy(dtype=float)
-        rows.append({"population": population, "weighting": "rollout (oldest token)", **lag_summary(oldest)})
-        chosen = of_status(tokens, statuses)
-        summary = lag_summary(chosen["lag"].to_numpy(dtype=float), chosen["tokens"].to_numpy(dtype=float))
-        rows.append({"population": population, "weighting": "token", **summary})
-    return pd.DataFrame(rows)
+    distinct, place = np.unique(values, return_inverse=True)
+    reached = np.cumsum(np.bincount(place, weights=weights))
+    found: NDArray[np.float64] = distinct[np.searchsorted(reached / reached[-1], levels - _ROUNDING)]
+    return found
 
 
 def of_status(table: pd.DataFrame, statuses: Collection[str]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis import curves, idle, lag
 from analysis.collapse import Criteria, collapse, fate, final_score
+from analysis.lag_split import PARTS, lag_split
 from analysis.runs import Run
 from analysis.throughput import throughput, window_s
 
@@ -31,7 +32,9 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     """Per-seed scalars, by the name that a hypothesis calls its `metric`.
 
     Lags are in updates, of trained rollouts: `mean_lag`, `p99_lag`, `max_lag` of each rollout's oldest
-    token, `token_mean_lag` over tokens. Idle shares are of the time to the end of the last update.
+    token, `token_mean_lag` over tokens; `lag_generation`, `lag_group_wait`, `lag_queue` and
+    `lag_trainer_ahead` are means of the parts of the first (`analysis.lag_split`). Idle shares are of the
+    time to the end of the last update.
     `hours_to_target` is NaN where the target was never reached; `hours` is how long that seed was watched.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
     """
@@ -74,14 +77,14 @@ def token_mean(updates: pd.DataFrame, name: str) -> float:
 
 
 def idle_shares(run: Run) -> pd.DataFrame:
-    """One row a machine kind and idle cause: kind (trainer, engines), cause, idle share.
+    """One row a machine kind and idle cause: kind (see `idle.machine_kind`), cause, idle share.
 
-    Engines are idle by slot: the mean over all their slots. The causes of a kind add up to its idle share.
+    A kind's share is the mean over its machines; its causes add up to its idle share.
     """
     causes = idle.idle_by_cause(run.intervals, window_s(run))
-    causes["kind"] = machine_kind(causes["resource"])
-    per_kind = run.intervals["resource"].drop_duplicates()
-    sizes = machine_kind(per_kind).value_counts()
+    kinds = idle.machine_kind(run.intervals["resource"].drop_duplicates())
+    sizes = kinds.value_counts()
+    causes["kind"] = causes["resource"].map(kinds)
     table = causes.groupby(["kind", "cause"])["idle"].sum().reset_index()
     table["idle"] /= table["kind"].map(sizes)
     # A machine that never paused is a finding, not a gap in the table.
@@ -91,17 +94,13 @@ def idle_shares(run: Run) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame({"kind": tireless, "cause": "never idle", "idle": 0.0})])
 
 
-def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:
-    """`engine-0/slot-3` is one of the engines, `trainer` is itself."""
-    return resources.where(~resources.str.startswith("engine"), "engines")
-
-
 def _lags(run: Run) -> dict[str, float]:
     of_rollouts = lag.of_status(lag.rollout_lags(run.rollouts, run.segments), ("trained",))
     of_tokens = lag.of_status(lag.token_lags(run.rollouts, run.segments), ("trained",))
     oldest = of_rollouts["oldest"].to_numpy(dtype=float)
     tokens = of_tokens["tokens"].to_numpy(dtype=float)
     nothing = len(oldest) == 0
+    split = lag.of_status(lag_split(run.rollouts, run.updates), ("trained",))
     return {
         "mean_lag": math.nan if nothing else float(oldest.mean()),
         "p99_lag": math.nan if nothing else float(np.quantile(oldest, 0.99)),
@@ -109,12 +108,14 @@ def _lags(run: Run) -> dict[str, float]:
         "token_mean_lag": math.nan
         if nothing
         else float(np.average(of_tokens["lag"].to_numpy(dtype=float), weights=tokens)),
+        **{f"lag_{part}": float(split[part].mean()) if len(split) else math.nan for part in PARTS},
     }
 
 
 def _idle(run: Run) -> dict[str, float]:
     shares = idle.shares(run.intervals, window_s(run))
-    means = shares.groupby(machine_kind(shares["resource"]))["idle"].mean()
+    kinds = shares["resource"].map(idle.machine_kind(shares["resource"]))
+    means = shares["idle"].groupby(kinds).mean()
     return {
         "trainer_idle": float(means.get("trainer", math.nan)),
         "engine_idle": float(means.get("engines", math.nan)),

@@ -15,7 +15,9 @@ from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
 from analysis.report_words import claims, definitions, headline, missing_runs, provenance, scope, seeds_by_arm
-from analysis.runs import load_runs, read_json
+from analysis.run_page import run_sections
+from analysis.run_pictures import run_pictures
+from analysis.runs import Run, load_runs, only_run, read_json
 from analysis.study import Study, summarise
 from analysis.verdict import Verdict, judge_all
 from analysis.verdict_table import cells, verdict_table
@@ -38,6 +40,8 @@ class Report:
     headline: str
     made_by: Mapping[str, str] = field(default_factory=dict)
     """How it was made: command, versions, revision; shown as is."""
+    run: Run | None = None
+    """The run itself, if there is only one: its page shows it from within."""
 
 
 def report_for_study(
@@ -64,6 +68,7 @@ def report_for_study(
         raise ValueError(f"{folders[0] / 'study.json'}: {unknown}") from unknown
     return judged(
         summarise(load_runs(*folders), judged_by, arms=registered.get("arms", ())),
+        run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
         title=title or str(registered.get("title") or folders[0].resolve().name),
         made_by=provenance(read_json(folders[0] / "meta.json")),
@@ -78,6 +83,7 @@ def judged(
     title: str,
     made_by: Mapping[str, str] | None = None,
     registered_runs: int | None = None,
+    run: Run | None = None,
 ) -> Report:
     """Judge a study: its table, its claims, its one sentence."""
     table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED))
@@ -90,12 +96,13 @@ def judged(
         verdicts=verdicts,
         headline=f"{said} {missing_runs(len(study.outcomes), registered_runs)}".strip(),
         made_by=made_by or {},
+        run=run,
     )
 
 
 def render(report: Report) -> str:
     """The report as one self-contained HTML page."""
-    study, rng = report.study, np.random.default_rng(BOOTSTRAP_SEED)
+    study = report.study
     made = [*report.made_by.items(), *seeds_by_arm(study.outcomes).items()]
     learned = bool(report.table["measured"].any())
     parts = [
@@ -116,8 +123,9 @@ def render(report: Report) -> str:
                 ),
             )
         )
+    parts += run_sections(report.run) if report.run is not None else []
     parts += [
-        html.section("Figures", html.pictures(study_pictures(study, rng))),
+        html.section("Figures", html.pictures(_pictures(report))),
         html.section("How it was made", html.definitions(made)),
         html.section("Definitions", html.definitions(definitions(study.criteria, learned=learned))),
     ]
@@ -129,10 +137,15 @@ def figure_files(report: Report) -> dict[str, str]:
 
     On a page they take its colours; alone they are black on white.
     """
-    shown = study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED))
     return {
         re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": picture.svg.replace(
             '<svg aria-hidden="true"', '<svg style="background:#fff;color:#000"', 1
         )
-        for picture in shown
+        for picture in _pictures(report)
     }
+
+
+def _pictures(report: Report) -> list[html.Picture]:
+    """Those of the study, and of the run from within if it is the only one."""
+    own = run_pictures(report.run) if report.run is not None else []
+    return study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED)) + own

@@ -105,6 +105,12 @@ def load_runs(*folders: Path) -> Iterator[Run]:
             yield load_run(run_folder)
 
 
+def only_run(*folders: Path) -> Run | None:
+    """The run of these folders, if it is just one; None if there are more."""
+    found = [run_folder for folder in folders for run_folder in run_folders(folder)]
+    return load_run(found[0]) if len(found) == 1 else None
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty if there is no file."""
     if not path.is_file():

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 from rich.console import Console
 
+from analysis.lag_split import PARTS
 from analysis.report import Report
 from analysis.verdict import verdict_rows
 from analysis.verdict_table import to_rich
@@ -22,8 +23,8 @@ class Terminal(Console):
 
 
 def run_text(outcomes: Mapping[str, object]) -> str:
-    """One line an outcome; what was not measured is left out."""
-    known = _known(outcomes)
+    """One line an outcome, and one for the parts of the lag; what was not measured is left out."""
+    known = _split_on_one_line(_known(outcomes))
     width = max(map(len, known))
     return "\n".join(
         f"{name:{width}}  {value:.4g}" if isinstance(value, float) else f"{name:{width}}  {value}"
@@ -55,6 +56,18 @@ def study_json(report: Report) -> str:
 
 def _rows(report: Report) -> pd.DataFrame:
     return verdict_rows(report.verdicts)
+
+
+def _split_on_one_line(known: Mapping[str, object]) -> dict[str, object]:
+    parts = {words: known[f"lag_{name}"] for name, words in PARTS.items() if f"lag_{name}" in known}
+    said = " + ".join(f"{words} {value:.3g}" for words, value in parts.items())
+    lines: dict[str, object] = {}
+    for name, value in known.items():
+        if name.removeprefix("lag_") not in PARTS:
+            lines[name] = value
+        elif "lag_split" not in lines:
+            lines["lag_split"] = said
+    return lines
 
 
 def _known(outcomes: Mapping[str, object]) -> dict[str, object]:

@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from analysis.lengths import length_bias
 from analysis.runs import Run
 
 STATUSES: Final = ("trained", "training", "dropped", "queued", "waiting", "in_flight")
+BEGUN: Final = "generated or begun"
 
 
 def window_s(run: Run) -> tuple[float, float]:
@@ -24,26 +26,21 @@ def window_s(run: Run) -> tuple[float, float]:
 
 
 def throughput(run: Run) -> dict[str, float]:
-    """Updates, hours, updates an hour, generated and trained tokens a second, mean length of each.
+    """Updates, hours, updates an hour, generated and trained tokens a second, and `lengths.length_bias`.
 
     `length_ratio` is trained over generated mean length: below 1, the rules threw away long rollouts.
-    Generated lengths are those of finished rollouts; what is still in flight has no length yet.
     """
     _, end_s = window_s(run)
     rollouts = run.rollouts
     tokens = rollouts["action_tokens"].to_numpy(dtype=float)
     trained = (rollouts["status"] == "trained").to_numpy()
-    finished = rollouts["finished_s"].notna().to_numpy() & (rollouts["status"] != "in_flight").to_numpy()
-    generated_mean, trained_mean = _mean(tokens[finished]), _mean(tokens[trained])
     return {
         "updates": float(len(run.updates)),
         "hours": end_s / 3600,
         "updates_per_hour": len(run.updates) / (end_s / 3600),
         "generated_tokens_per_s": float(run.segments["tokens"].sum()) / end_s,
         "trained_tokens_per_s": float(tokens[trained].sum()) / end_s,
-        "generated_length_tokens": generated_mean,
-        "trained_length_tokens": trained_mean,
-        "length_ratio": trained_mean / generated_mean,
+        **length_bias(rollouts),
     }
 
 
@@ -71,6 +68,22 @@ def ledger(run: Run) -> pd.DataFrame:
         .agg(rollouts=("action_tokens", "size"), tokens=("action_tokens", "sum"))
         .reset_index()
     )
+
+
+def account(run: Run) -> pd.DataFrame:
+    """The ledger as a sum: what was begun, then each fate in the order of a rollout's way, then nothing left.
+
+    Returns:
+        Columns fate, rollouts, tokens, share (of the tokens). The first row is the sum of the others, as
+        integers; what is in flight counts with the whole length that it will have.
+    """
+    parts = ledger(run)
+    place = {status: i for i, status in enumerate(STATUSES)}
+    order = parts["fate"].map(lambda fate: place.get(str(fate).split(":")[0], len(place)))
+    parts = parts.iloc[np.argsort(order.to_numpy(), kind="stable")]
+    total = pd.DataFrame({"fate": [BEGUN], **{name: [parts[name].sum()] for name in ("rollouts", "tokens")}})
+    table = pd.concat([total, parts], ignore_index=True)
+    return table.assign(share=table["tokens"] / max(1, int(table["tokens"].iloc[0])))
 
 
 def check_ledger(run: Run) -> None:
@@ -107,7 +120,3 @@ def check_ledger(run: Run) -> None:
     for what, (one, other) in pairs.items():
         if int(one) != int(other):
             raise ValueError(f"{who}: {what} differ: {int(one)} and {int(other)}")
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")

@@ -6,25 +6,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.chrometrace import chrome_trace, lanes, trace_json
+from analysis.chrometrace import chrome_trace, trace_json
+from analysis.chrometrace_engines import lanes
+from analysis.chrometrace_events import FIRST_ENGINE, TRAINER
 from tests.analysis.factories import learning_run, recorded, run_of
 
 
 def check_format(trace: dict) -> None:
-    """What the trace event format demands of every event."""
+    """What the trace event format demands of every event, and a viewer needs to name it."""
+    assert set(trace) == {"traceEvents", "displayTimeUnit", "otherData"}
+    assert trace["displayTimeUnit"] in ("ms", "ns")
     last = -math.inf
     named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    processes = {e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"}
     for event in trace["traceEvents"]:
-        assert {"ph", "ts", "pid", "name"} <= set(event)
+        assert {"name", "ph", "ts", "pid", "tid", "args"} <= set(event)
+        assert isinstance(event["name"], str)
+        assert event["name"]
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
         assert event["ph"] in ("X", "C", "M")
+        assert event["pid"] in processes
         if event["ph"] == "M":
+            key = "sort_index" if event["name"].endswith("_sort_index") else "name"
+            assert event["name"] in ("process_name", "thread_name", "process_sort_index", "thread_sort_index")
+            assert isinstance(event["args"][key], int if key == "sort_index" else str)
             continue
-        assert event["ts"] >= last >= -math.inf
+        assert math.isfinite(event["ts"])
+        assert event["ts"] >= max(last, 0)
         last = event["ts"]
         if event["ph"] == "X":
             assert event["dur"] >= 0
             assert (event["pid"], event["tid"]) in named
         else:
+            assert event["args"]
             assert all(math.isfinite(value) for value in event["args"].values())
     check_nesting(trace)
 
@@ -69,7 +84,7 @@ def test_times_are_microseconds_and_the_window_ends_with_the_last_update_shown()
     assert trace["otherData"]["window_s"] == 4.0
     slices = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert max(e["ts"] + e["dur"] for e in slices) == pytest.approx(4e6)
-    trainer = [(e["name"], e["ts"], e["dur"]) for e in slices if e["cat"] == "trainer"]
+    trainer = [(e["name"], e["ts"], e["dur"]) for e in slices if e["pid"] == TRAINER]
     assert trainer == [
         ("idle: no_batch", 0.0, 5e5),
         ("policy_update", 5e5, 1.5e6),
@@ -103,10 +118,56 @@ def test_more_than_a_viewer_can_open_is_left_out_and_counted():
     check_format(short)
 
 
-def test_only_the_first_slots_are_drawn_but_all_are_counted():
-    trace = chrome_trace(busy_run(), slots=1)
-    assert {e["tid"] for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 2} == {0}
+def test_only_the_first_tracks_are_drawn_but_all_are_counted():
+    trace = chrome_trace(busy_run(), tracks=1)
+    drawn = [e for e in trace["traceEvents"] if e["ph"] == "X" and e.get("cat") == "rollout"]
+    assert {e["tid"] for e in drawn} == {0}
+    assert trace["otherData"]["rollouts_left_out"] == len(busy_run().rollouts) - len(drawn) > 0
     assert max(value for _, value in counter(trace, "in flight (rollouts)")) > 1
+
+
+def many_engines():
+    """Three engines of two slots; engine 1 also as a whole; a cause that nobody has heard of, and none."""
+    recorder = recorded([0.1, 0.2], step_s=2.0)
+    for engine in range(3):
+        for slot in range(2):
+            name = f"engine-{engine}/slot-{slot}"
+            if (engine, slot) == (0, 0):
+                continue  # there already
+            recorder.add_interval(resource=name, state="busy", cause="decode", start_s=0.0, end_s=3.0)
+            recorder.add_interval(resource=name, state="idle", cause="cosmic_ray", start_s=3.0, end_s=None)
+        recorder.add_rollout(
+            rollout_id=100 + engine, engine=engine, status="dropped", started_s=0.5, consumed_s=1.5
+        )
+        recorder.add_segment(rollout_id=100 + engine, version=0, start_token=0, tokens=1, start_s=0.5)
+    recorder.add_interval(resource="engine-1", state="idle", cause="sync", start_s=1.0, end_s=2.0)
+    recorder.add_interval(resource="critic", state="idle", cause=None, start_s=0.0, end_s=1.0)
+    return run_of(recorder)
+
+
+def test_each_engine_is_a_process_and_every_cause_a_named_slice():
+    trace = chrome_trace(many_engines())
+    check_format(trace)
+    processes = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    engines = {FIRST_ENGINE + i: f"engine {i}" for i in range(3)}
+    assert processes == {1: "trainer", 2: "pipeline", **engines}
+    spells = [(e["name"], e["pid"], e["ts"], e["dur"]) for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert ("idle: sync", FIRST_ENGINE + 1, 1e6, 1e6) in spells
+    assert ("idle: unaccounted", TRAINER, 0, 1e6) in spells
+    # Open at the end: it lasts as long as the window, 4 s.
+    assert spells.count(("idle: cosmic_ray", FIRST_ENGINE + 2, 3e6, 1e6)) == 2
+    # Aborted while it decoded: it and its open segment end when it was dropped.
+    assert ("rollout 102", FIRST_ENGINE + 2, 5e5, 1e6) in spells
+    assert ("version 0", FIRST_ENGINE + 2, 5e5, 1e6) in spells
+
+
+def test_engines_and_slots_beyond_the_limit_are_counted():
+    left = chrome_trace(many_engines(), engines=2, tracks=1)["otherData"]
+    assert left["engines_left_out"] == 1
+    # Drawn: slot 0 of engine 0, and engine 1 as a whole. Seven resources are engines' own.
+    assert left["slots_left_out"] == 5
+    assert left["updates_left_out"] == 0
+    assert chrome_trace(many_engines(), updates=1)["otherData"]["updates_left_out"] == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=25))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.idle import clip, idle_by_cause, merge, shares, union_s
+from analysis.idle import clip, idle_by_cause, machine_kind, merge, shares, union_s
 
 
 def intervals(*rows: tuple[str, str, str, float, float]) -> pd.DataFrame:
@@ -91,3 +91,30 @@ def test_an_interval_that_ends_before_it_starts_is_refused():
         clip(np.array([[5.0, 4.0]]), (0.0, 10.0))
     with pytest.raises(ValueError, match="empty"):
         clip(np.array([[4.0, 5.0]]), (10.0, 10.0))
+
+
+def test_a_warm_up_cut_leaves_statistics_behind_but_not_the_state():
+    # Case D16: a pause that began in the warm-up is still a pause after it, a busy spell still busy.
+    table = intervals(
+        ("trainer", "idle", "no_batch", 0.0, 12.0),
+        ("trainer", "busy", "policy_update", 12.0, 30.0),
+    )
+    (row,) = shares(table, (10.0, 20.0)).to_dict("records")
+    assert (row["idle_s"], row["busy_s"]) == (2.0, 8.0)
+
+
+def test_a_cause_that_nobody_has_heard_of_keeps_its_name():
+    table = intervals(
+        ("engine-0", "idle", "cosmic_ray", 0.0, 2.0),
+        ("engine-0", "busy", "prefill", 2.0, 3.0),
+        ("engine-0", "idle", None, 3.0, 4.0),
+    )
+    causes = idle_by_cause(table, (0.0, 4.0)).set_index("cause")["idle_s"].to_dict()
+    assert causes == {"cosmic_ray": 2.0, "unaccounted": 1.0}
+
+
+def test_an_engine_whose_slots_are_named_is_not_counted_with_them():
+    whole_only = pd.Series(["trainer", "engine-0", "engine-1", "critic"])
+    assert machine_kind(whole_only).tolist() == ["trainer", "engines", "engines", "critic"]
+    both = pd.Series(["engine-0", "engine-0/slot-0", "engine-10/slot-3", "trainer"])
+    assert machine_kind(both).tolist() == ["whole engines", "engines", "engines", "trainer"]

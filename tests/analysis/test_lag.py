@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from analysis.lag import lag_summary, lag_table, rollout_lags, token_lags
+from analysis.lag import lag_summary, rollout_lags, token_lags, weighted_quantiles
 from simulator.eventlog import Recorder
 from tests.analysis.factories import run_of
 
@@ -24,18 +26,6 @@ def test_a_rollout_of_three_versions_has_an_oldest_a_newest_and_two_different_me
     (row,) = table.to_dict("records")
     assert (row["oldest"], row["newest"], row["mean"], row["mean_over_segments"]) == (4, 0, 1.0, 2.0)
     assert row["tokens"] == 12
-
-
-def test_dropped_rollouts_count_as_offered_not_as_trained_and_unconsumed_ones_have_no_lag():
-    recorder = Recorder()
-    for rollout, status, consumed in ((0, "trained", 3), (1, "dropped", 9), (2, "queued", None)):
-        recorder.add_rollout(rollout_id=rollout, status=status, consumed_version=consumed)
-        recorder.add_segment(rollout_id=rollout, version=1, start_token=0, tokens=4)
-    run = run_of(recorder)
-    table = lag_table(run.rollouts, run.segments)
-    rows = table.loc[table["weighting"].str.startswith("rollout")].set_index("population")
-    assert rows["mean"].to_dict() == {"offered": 5.0, "trained": 2.0, "dropped": 8.0}
-    assert rows["n"].to_dict() == {"offered": 2, "trained": 1, "dropped": 1}
 
 
 def test_a_token_newer_than_the_trainer_is_an_error_not_a_negative_lag():
@@ -63,6 +53,33 @@ def test_weighting_by_tokens_is_repeating_each_lag_once_a_token():
     assert summary["mean"] == pytest.approx(one_by_one.mean())
     assert summary["p99"] == np.quantile(one_by_one, 0.99, method="inverted_cdf")
     assert summary["n"] == len(one_by_one)
+
+
+def test_every_number_of_a_summary_by_hand():
+    # 2 of 8 tokens at lag 4, 2 at 2, 4 at 0: half the weight lies at 0, 90 % within 4.
+    summary = lag_summary(np.array([4.0, 2.0, 0.0]), np.array([2.0, 2.0, 4.0]))
+    assert summary == {
+        "n": 8.0, "min": 0.0, "mean": 1.5, "p50": 0.0, "p90": 4.0, "p99": 4.0, "max": 4.0,
+        "method": "inverted weighted CDF",
+    }  # fmt: skip
+
+
+def test_what_has_no_weight_is_not_there():
+    with_zeros = lag_summary(np.array([9.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.0]))
+    assert with_zeros == lag_summary(np.array([1.0, 3.0]), np.array([1.0, 1.0]))
+    assert lag_summary(np.array([9.0]), np.array([0.0]))["n"] == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=20),
+    st.floats(0.01, 100),
+)
+def test_quantiles_do_not_depend_on_the_unit_of_the_weights(pairs, unit):
+    values, weights = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
+    levels = np.array([0.25, 0.5, 0.9, 0.99])
+    repeated = np.repeat(values, weights.astype(int))
+    expected = np.quantile(repeated, levels, method="inverted_cdf")
+    assert weighted_quantiles(values, weights * unit, levels).tolist() == expected.tolist()
 
 
 def test_no_rollout_has_no_lag_rather_than_lag_0():

@@ -43,6 +43,15 @@ def test_what_was_not_measured_is_left_out_not_printed_as_nan():
     assert json.loads(run_json(outcomes)) == {"hours": 1.25, "fate": "not measured", "updates": 3}
 
 
+def test_the_parts_of_the_lag_are_one_line_and_four_numbers():
+    parts = {"lag_generation": 1.0, "lag_group_wait": 2.5, "lag_queue": 0.25, "lag_trainer_ahead": 1.5}
+    outcomes = {"mean_lag": 5.25, **parts, "fate": "not measured"}
+    lines = run_text(outcomes).splitlines()
+    assert [line.split()[0] for line in lines] == ["mean_lag", "lag_split", "fate"]
+    assert lines[1].endswith("generation 1 + group wait 2.5 + queue 0.25 + trainer ahead 1.5")
+    assert json.loads(run_json(outcomes)) == outcomes
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_one_line_a_claim_at_any_width(report, width):
     out = io.StringIO()

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from analysis.throughput import check_ledger, ledger, step_rates, throughput
+from analysis.throughput import BEGUN, account, check_ledger, ledger, step_rates, throughput
 from simulator.eventlog import Recorder
 from tests.analysis.factories import learning_run, recorded, run_of, updates_table
 
@@ -51,6 +51,14 @@ def test_every_token_is_accounted_for():
     table = ledger(run).set_index("fate")
     assert table["tokens"].to_dict() == {"trained": 40, "dropped: too old": 30, "queued": 5, "in_flight": 50}
     assert table["rollouts"].sum() == len(run.rollouts)
+
+
+def test_the_account_is_a_sum_in_the_order_of_a_rollouts_way():
+    table = account(run_of(traffic()))
+    assert table["fate"].tolist() == [BEGUN, "trained", "dropped: too old", "queued", "in_flight"]
+    assert table["tokens"].tolist() == [125, 40, 30, 5, 50]
+    assert table["rollouts"].tolist() == [7, 4, 1, 1, 1]
+    assert table["share"].tolist() == pytest.approx([1.0, 0.32, 0.24, 0.04, 0.4])
 
 
 def test_the_numbers_of_a_published_reconciliation_balance():
