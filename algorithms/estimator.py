@@ -111,6 +111,12 @@ class Estimator:
         Raises:
             ValueError: `log_probs` or `advantages` has another shape than the batch, or `adapt` is set.
         """
+        return self._terms(log_probs, batch, advantages).where(batch.action_mask, 0.0)
+
+    def _terms(
+        self, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
+    ) -> Float[Tensor, "B T"]:
+        """`surrogate`, but for what a careless trust region leaves off the action tokens."""
         self._refuse_unfixed()
         mask = batch.action_mask
         for name, tensor in (("log_probs", log_probs), ("advantages", advantages)):
@@ -126,7 +132,7 @@ class Estimator:
             weight = self.correction(batch).detach()
             # Select before multiplying: zero times an infinite log-prob would be NaN.
             terms = weight * terms.where(weight > 0, 0.0)
-        return terms.where(mask, 0.0)
+        return terms
 
     def loss(
         self,
@@ -149,7 +155,12 @@ class Estimator:
         """
         # Once, for all terms: gradients that meet behind the cast would be added in half precision.
         log_probs, batch = at_least_single(log_probs), widened(batch)
-        terms = -self.surrogate(log_probs, batch, advantages)
+        # `reduce` masks what it sums, so it is not done twice.
+        terms = self._terms(log_probs, batch, advantages)
+        if not self.regularisers:
+            # From zero, or a loss of zero would be written -0.0.
+            return 0.0 - self.aggregate.reduce(terms, batch.action_mask, total)
+        terms = -terms
         for penalty in self.regularisers:
             terms = terms + penalty(log_probs.where(batch.action_mask, 0.0), batch)
         return self.aggregate.reduce(terms, batch.action_mask, total)

@@ -35,7 +35,7 @@ def bounded_exp(log_ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         verl, `compute_policy_loss_vanilla`.
         https://github.com/volcengine/verl/blob/main/verl/trainer/ppo/core_algos.py.
     """
-    return log_ratio.clamp(-CLAMP_NATS, CLAMP_NATS).exp()
+    return log_ratio.clamp(-CLAMP_NATS, CLAMP_NATS).exp_()
 
 
 def per_token(log_probs: Float[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T"]:

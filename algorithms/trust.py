@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from algorithms.ratio import bounded_exp
+from algorithms.ratio import CLAMP_NATS, bounded_exp
 
 TrustRegion: TypeAlias = Callable[
     [Float[Tensor, "B T"], Float[Tensor, "B T"], Float[Tensor, "B T"]], Float[Tensor, "B T"]
@@ -114,11 +115,19 @@ def inside(eps_low: float, eps_high: float) -> Callable[[Float[Tensor, "B T"]], 
     floor = math.log(low) if low > 0 else -math.inf
     ceiling = math.log(high)
 
+    @cache
+    def within(dtype: torch.dtype) -> list[float]:
+        """The smallest and the largest number in the band."""
+        slack = 2 * torch.finfo(dtype).eps
+        above = floor + slack * max(1.0, abs(floor)) if low > 0 else floor
+        below = ceiling - slack * max(1.0, ceiling) if ceiling < math.inf else ceiling
+        edges = torch.tensor([above, below], dtype=dtype)
+        return edges.nextafter(edges.flip(0)).tolist()
+
     def keep(log_ratio: Float[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
-        slack = 2 * torch.finfo(log_ratio.dtype).eps
-        above = log_ratio > floor + slack * max(1.0, abs(floor)) if low > 0 else log_ratio > floor
-        below = log_ratio < ceiling - slack * max(1.0, ceiling) if ceiling < math.inf else log_ratio < ceiling
-        return above & below
+        # One comparison instead of two, which are the slowest steps of all but `exp`.
+        lowest, highest = within(log_ratio.dtype)
+        return log_ratio.clamp(lowest, highest) == log_ratio
 
     return keep
 
@@ -150,10 +159,11 @@ def double_sided_mask(eps_low: float, eps_high: float) -> TrustRegion:
         advantages: Float[Tensor, "B T"],
         log_probs: Float[Tensor, "B T"],
     ) -> Float[Tensor, "B T"]:
-        # Select before multiplying: zero times an infinite ratio or log-prob would be NaN.
         kept = keep(log_ratio)
-        weight = bounded_exp(log_ratio.where(kept, 0.0)).detach()
-        return (weight * advantages * log_probs.where(kept, 0.0)).where(kept, 0.0)
+        # Finite for every token, so that what is dropped below passes a gradient of zero, not of NaN.
+        weight = bounded_exp(log_ratio.detach()).nan_to_num_() * advantages
+        del log_ratio  # read no more, and as large as all that follows
+        return (weight * log_probs).where(kept, 0.0)
 
     return surrogate
 
@@ -200,14 +210,21 @@ def clipped_in_nats(floor: float, ceiling: float, *, highest: float = math.inf) 
         raise ValueError(
             f"bounds must satisfy floor <= 0 <= ceiling and highest, got {floor}, {ceiling} and {highest}"
         )
+    # Those of `bounded_exp` included: one clamp instead of two.
+    lowest, ceiling = -CLAMP_NATS, min(ceiling, CLAMP_NATS)
+    floor, highest = max(floor, -CLAMP_NATS), min(highest, CLAMP_NATS)
 
     def surrogate(
         log_ratio: Float[Tensor, "B T"],
         advantages: Float[Tensor, "B T"],
         log_probs: Float[Tensor, "B T"],  # noqa: ARG001
     ) -> Float[Tensor, "B T"]:
-        bounded = torch.where(advantages >= 0, log_ratio.clamp(max=ceiling), log_ratio.clamp(floor, highest))
-        return bounded_exp(bounded) * advantages
+        with torch.no_grad():
+            bound = torch.where(
+                advantages >= 0, log_ratio.clamp(lowest, ceiling), log_ratio.clamp(floor, highest)
+            )
+        # Half the cost of the same gradient through both clamps.
+        return torch.where(log_ratio == bound, log_ratio, bound).exp_() * advantages
 
     return surrogate
 

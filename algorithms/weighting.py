@@ -15,7 +15,7 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
-from algorithms.ratio import bounded_exp
+from algorithms.ratio import CLAMP_NATS, bounded_exp
 from algorithms.trust import TrustRegion, band
 
 
@@ -40,11 +40,12 @@ def truncated_weight(*, floor: float = 0.0, cap: float = math.inf) -> TrustRegio
         raise ValueError(f"floor must lie in [0, 1], got {floor}: a bound on the ratio")
     if not cap >= 1:
         raise ValueError(f"cap must be at least 1, got {cap}: a bound on the ratio")
-    lowest = math.log(floor) if floor > 0 else -math.inf
-    highest = math.log(cap)
+    # The bounds of `bounded_exp` are among them: one clamp instead of two.
+    lowest = max(math.log(floor) if floor > 0 else -math.inf, -CLAMP_NATS)
+    highest = min(math.log(cap), CLAMP_NATS)
 
     def weight(log_ratio: Float[Tensor, "B T"], advantages: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:  # noqa: ARG001
-        return bounded_exp(log_ratio.clamp(lowest, highest))
+        return log_ratio.clamp(lowest, highest).exp_()
 
     return _weighted(weight)
 
@@ -129,7 +130,8 @@ def _weighted(
         advantages: Float[Tensor, "B T"],
         log_probs: Float[Tensor, "B T"],
     ) -> Float[Tensor, "B T"]:
-        return weight(log_ratio, advantages).detach() * advantages * log_probs
+        # Detached on the way in: no step of the weight is recorded.
+        return weight(log_ratio.detach(), advantages) * advantages * log_probs
 
     return surrogate
 
