@@ -243,10 +243,8 @@ def main() -> None:
         advantages = per_token if name == "sao" else per_rollout
         print(measure(name, row, batch, log_probs, advantages, args.repeats), flush=True)
     print(gae_line(batch, max(1, args.repeats // 10)))
-    if importlib.util.find_spec("trl") is None:
-        print("trl: not installed, so not measured")
-    else:
-        print("trl: its loss is a method of a trainer that holds a model, so not measured")
+    trl = "its loss is a method of a trainer" if importlib.util.find_spec("trl") else "not installed"
+    print(f"trl: {trl}, so not measured")
 
 
 if __name__ == "__main__":
