@@ -243,8 +243,7 @@ def main() -> None:
         advantages = per_token if name == "sao" else per_rollout
         print(measure(name, row, batch, log_probs, advantages, args.repeats), flush=True)
     print(gae_line(batch, max(1, args.repeats // 10)))
-    trl = "its loss is a method of a trainer" if importlib.util.find_spec("trl") else "not installed"
-    print(f"trl: {trl}, so not measured")
+    print("trl: not measured,", "a trainer's method" if importlib.util.find_spec("trl") else "not installed")
 
 
 if __name__ == "__main__":
