@@ -82,7 +82,9 @@ class PipelineConfig(_Record):
     """Rollouts that answer one prompt and wait for each other."""
     rollouts_per_update: Count = 128
     updates_per_batch: Count = 1
-    """Optimizer updates on one batch, between two pushes."""
+    """Optimizer updates on one batch."""
+    batches_per_push: Count = 1
+    """Batches between two pushes: verl's trigger_parameter_sync_step, a sync interval."""
     updates: Count = 200
     """Optimizer updates until the run ends, in all."""
     policy_update_s: Time = 10.0
@@ -106,6 +108,10 @@ class PipelineConfig(_Record):
     def batch_rollouts(self) -> int:
         return self.updates_per_batch * self.rollouts_per_update
 
+    @property
+    def updates_per_push(self) -> int:
+        return self.updates_per_batch * self.batches_per_push
+
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if faults := [fault for check in _CHECKS if (fault := check(self))]:
@@ -118,6 +124,7 @@ def _divides(config: PipelineConfig) -> str | None:
         ("slots", "engines"),
         ("rollouts_per_update", "group_size"),
         ("updates", "updates_per_batch"),
+        ("updates", "updates_per_push"),
     ):
         if getattr(config, whole) % getattr(config, part):
             return f"{whole} ({getattr(config, whole)}) is not a multiple of {part} ({getattr(config, part)})"
@@ -140,6 +147,17 @@ def _age_limit_accepts(config: PipelineConfig) -> str | None:
         return (
             f"staleness.max_lag_updates ({rule.max_lag_updates}) is less than updates_per_batch - 1"
             f" ({oldest}): the last update of a batch accepts no rollout"
+        )
+    return None
+
+
+def _gate_opens(config: PipelineConfig) -> str | None:
+    """A gate that counts the batches behind the engines' weights must let all of a push's batches start."""
+    rule, ahead = config.staleness, config.batches_per_push - 1
+    if isinstance(rule, Sync | BoundedLag) and getattr(rule, "eta_batches", 0) < ahead:
+        return (
+            f"staleness.kind {rule.kind!r} does not start the {config.batches_per_push} batches that the next"
+            f" push needs (batches_per_push)"
         )
     return None
 
@@ -167,7 +185,7 @@ def _has_effect(config: PipelineConfig) -> str | None:
     return None
 
 
-_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _rollouts_fit, _has_effect)
+_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _gate_opens, _rollouts_fit, _has_effect)
 
 
 def length_law(law: Law) -> LengthLaw:

@@ -1,4 +1,4 @@
-"""The trainer: wait for a batch, train on it update by update, push, and again."""
+"""The trainer: wait for a batch, train on it update by update, push when it is time to, and again."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ class Trainer:
             self.journal.trainer("idle", "no_batch", waits_since_s, self.env.now)
             for index in range(self.config.updates_per_batch):
                 yield from self._update(index, waits_since_s)
-            yield from self.push.run(self.version)
-            self.journal.published(self.env.now)
-            self.workload.publish(self.version)
+            if self.version % self.config.updates_per_push == 0:
+                yield from self.push.run(self.version)
+                self.journal.published(self.env.now)
+                self.workload.publish(self.version)
             self.door_knock()
 
     def _take(self) -> Process:

@@ -48,6 +48,25 @@ def test_one_step_off_is_exactly_one_batch_old_with_any_number_of_slots(slots, g
     assert list(lags(result)) == [0] * 4 + [1] * 36
 
 
+def test_weights_are_pushed_after_every_so_many_batches():
+    # one slot, 3 s a rollout; a batch is one rollout and trains for 2 s, a push takes 1 s
+    result = simulate(batches_per_push=2, push_s=1.0)
+    assert column(result, "updates", "train_end_s") == [5, 8, 11, 14]
+    assert column(result, "updates", "published_s") == [9, 9, 15, 15]
+    # the fourth rollout starts at 9, as the push ends; the fifth is under way when the run ends
+    assert list(lags(result)) == [0, 1, 2, 1]
+    assert column(result, "segments", "version") == [0, 0, 0, 2, 2]
+
+
+def test_a_gate_that_lets_too_few_batches_start_for_a_push_is_refused():
+    assert simulate(batches_per_push=2, staleness=BoundedLag(eta_batches=1)).end_s > 0
+    for rule in (Sync(), BoundedLag(eta_batches=0)):
+        with pytest.raises(ValueError, match="does not start the 2 batches that the next push needs"):
+            simulate(batches_per_push=2, staleness=rule)
+    with pytest.raises(ValueError, match=r"updates \(4\) is not a multiple of updates_per_push \(3\)"):
+        simulate(batches_per_push=3)
+
+
 def test_minibatch_updates_age_even_synchronous_data():
     # one batch of 2 updates: its second update meets rollouts that are one update old
     result = simulate(staleness=Sync(), updates_per_batch=2, slots=2, updates=4)
