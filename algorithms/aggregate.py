@@ -91,4 +91,5 @@ def constant(tokens: float) -> Aggregate:
     ) -> Float[Tensor, ""]:
         return terms.where(mask, 0.0).sum() / (total.clamp(min=1) * tokens)
 
+    reduce.__name__ = f"constant({tokens:g})"
     return Aggregate(count=count_rollouts, reduce=reduce)

@@ -57,8 +57,7 @@ def write(readme: Path = README) -> None:
 
 def _row(make: Callable[[], Estimator]) -> list[str]:
     found = pieces(make())
-    file = Path(inspect.getsourcefile(make) or "").name
-    name = f"[{make.__name__}]({file})"
+    name = f"[{make.__name__}]({make.__module__.rpartition('.')[2]}.py)"
     return [name, *(f"`{v}`" if k != "more" and v else v for k, v in found.items()), _source(make)]
 
 

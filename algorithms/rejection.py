@@ -121,7 +121,7 @@ def veto(minimum: float) -> Correction:
 
     def correct(batch: Batch) -> Float[Tensor, "B T"]:
         worst = log_mismatch(per_token, batch).amin(-1, keepdim=True)
-        return _kept(unweighted, worst >= lowest, batch)
+        return _kept(unweighted, worst >= lowest + _slack(worst) * lowest, batch)
 
     return correct
 
@@ -168,13 +168,17 @@ def _banded(level: LogRatio, floor: float, ceiling: float, weight: Correction) -
 
     def correct(batch: Batch) -> Float[Tensor, "B T"]:
         log_rho = log_mismatch(level, batch)
-        # An edge is inside, and rounding `log` may not decide otherwise.
-        slack = 2 * torch.finfo(log_rho.dtype).eps
+        slack = _slack(log_rho)
         above = log_rho >= (low - slack * max(1.0, -low) if floor > 0 else low)
         below = log_rho <= (high + slack * max(1.0, high) if ceiling < math.inf else high)
         return _kept(weight, above & below, batch)
 
     return correct
+
+
+def _slack(log_ratio: Float[Tensor, "*shape"]) -> float:
+    # An edge is inside, and rounding `log` may not decide otherwise.
+    return 2 * torch.finfo(log_ratio.dtype).eps
 
 
 def _kept(weight: Correction, keep: Bool[Tensor, "B _"], batch: Batch) -> Float[Tensor, "B T"]:

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from algorithms.piece import piece
 from algorithms.ratio import CLAMP_NATS, bounded_exp
 
 TrustRegion: TypeAlias = Callable[
@@ -45,6 +46,7 @@ def score(
     return advantages * log_probs
 
 
+@piece
 def ppo_clip(low: float, high: float) -> TrustRegion:
     r"""The pessimistic clip of PPO.
 
@@ -68,6 +70,7 @@ def ppo_clip(low: float, high: float) -> TrustRegion:
     return _clipped(low, high, math.inf)
 
 
+@piece
 def dual_clip(low: float, high: float, *, cap: float = 3.0) -> TrustRegion:
     r"""PPO's clip, with a floor :math:`cA` for negative advantages.
 
@@ -105,6 +108,7 @@ def band(eps_low: float, eps_high: float) -> tuple[float, float]:
     return 1.0 - eps_low, 1.0 + eps_high
 
 
+@piece
 def inside(eps_low: float, eps_high: float) -> Callable[[Float[Tensor, "B T"]], Bool[Tensor, "B T"]]:
     r"""Which log-ratios lie in the open band :math:`1-\epsilon_l < \rho < 1+\epsilon_h`?
 
@@ -132,6 +136,7 @@ def inside(eps_low: float, eps_high: float) -> Callable[[Float[Tensor, "B T"]], 
     return keep
 
 
+@piece
 def double_sided_mask(eps_low: float, eps_high: float) -> TrustRegion:
     r"""Weight a token by its ratio inside an open band; drop it outside ("DIS").
 
@@ -168,6 +173,7 @@ def double_sided_mask(eps_low: float, eps_high: float) -> TrustRegion:
     return surrogate
 
 
+@piece
 def double_sided_mask_undetached(eps_low: float, eps_high: float) -> TrustRegion:
     r"""`double_sided_mask` with the gradient flowing through f too: for ablation only.
 
@@ -192,6 +198,7 @@ def double_sided_mask_undetached(eps_low: float, eps_high: float) -> TrustRegion
     return surrogate
 
 
+@piece
 def clipped_in_nats(floor: float, ceiling: float, *, highest: float = math.inf) -> TrustRegion:
     r"""The same clip by bounds on the log-ratio; `highest` is the log of `dual_clip`'s cap.
 

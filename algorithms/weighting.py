@@ -15,10 +15,12 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
+from algorithms.piece import piece
 from algorithms.ratio import CLAMP_NATS, bounded_exp
 from algorithms.trust import TrustRegion, band
 
 
+@piece
 def truncated_weight(*, floor: float = 0.0, cap: float = math.inf) -> TrustRegion:
     r"""REINFORCE weighted by a truncated ratio: no token loses its gradient.
 
@@ -50,6 +52,7 @@ def truncated_weight(*, floor: float = 0.0, cap: float = math.inf) -> TrustRegio
     return _weighted(weight)
 
 
+@piece
 def clipped_weight(eps_low: float, eps_high: float) -> TrustRegion:
     r"""CISPO's clipped importance weight: `truncated_weight` with the clip's half-widths.
 
@@ -87,6 +90,7 @@ def tapered_off_policy(
     return _tapered(log_ratio, advantages, log_probs)
 
 
+@piece
 def soft_weight(
     *, k_good: float = 2.0, lam_good: float = 3.0, k_bad: float = 3.0, lam_bad: float = 2.0
 ) -> TrustRegion:
