@@ -53,11 +53,12 @@ def lag_split(rollouts: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     :math:`c - o = [P(F) - o] + [P(G) - P(F)] + [P(T) - P(G)] + [c - P(T)]`
 
     with o its oldest version, c the version at which it was consumed, F, G and T the instants at which it
-    finished, its group was complete, and the trainer took it. Each P is kept between the one before it and
-    c, so that no part is negative even where an engine was ahead of the others. At one instant completions
-    come before publishes, and publishes before the trainer takes.
+    finished, its group was complete, and the trainer took it or it was dropped. At one instant completions
+    come before publishes, and publishes before the trainer takes or a rule drops.
 
-    One that was dropped before a stage ended has what is left of its lag in the stage that it was in.
+    No part is negative: each P is kept between the one before it and c, and P(F) is at least the version of
+    the last token, for an engine may hold weights before all do. One that was dropped before a stage ended
+    aged in that stage until it was dropped.
 
     Returns:
         Columns rollout_id, status, those of `PARTS`, and lag: integers.
@@ -75,13 +76,16 @@ def lag_split(rollouts: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
             f"with tokens of version {worst['oldest_version']:.0f}: a token cannot be newer than the trainer"
         )
     taken_s = met["consumed_s"].astype(float)
-    finished_s = met["finished_s"].astype(float).fillna(taken_s)
-    ready_s = met["group_ready_s"].astype(float).fillna(met["enqueued_s"].astype(float)).fillna(taken_s)
+    finished_s = met["finished_s"].astype(float)
+    ready_s = met["group_ready_s"].astype(float).fillna(met["enqueued_s"].astype(float))
+    taken = held_version(updates, np.asarray(taken_s, dtype=np.float64), side="from")
+    newest = met["last_version"].fillna(met["oldest_version"]).to_numpy(dtype=np.int64)
     marks = [oldest]
-    for times_s, side in ((finished_s, "before"), (ready_s, "before"), (taken_s, "from")):
-        held = held_version(updates, np.asarray(times_s, dtype=np.float64), side=side)
-        marks.append(np.clip(held, marks[-1], consumed))
-    marks.append(consumed)
+    for ends_s, least in ((finished_s, newest), (ready_s, oldest)):
+        held = held_version(updates, np.asarray(ends_s, dtype=np.float64), side="before")
+        until = np.maximum(np.where(ends_s.isna(), taken, held), least)
+        marks.append(np.clip(until, marks[-1], consumed))
+    marks += [np.clip(taken, marks[-1], consumed), consumed]
     parts = np.diff(np.stack(marks), axis=0)
     return pd.DataFrame(
         {

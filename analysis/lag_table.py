@@ -91,7 +91,7 @@ def lag_table(rollouts: pd.DataFrame, segments: pd.DataFrame, *, version: int | 
 
     Args:
         version: the trainer's when the run ended, from which what is left counts its age; None for the
-            newest that consumed anything.
+            newest in the tables.
 
     Returns:
         Columns population, weighting, n, unit (of n), min, mean, p50, p90, p99, max, method. n is 0 where
@@ -104,9 +104,10 @@ def lag_table(rollouts: pd.DataFrame, segments: pd.DataFrame, *, version: int | 
         for row in _rows(population, of_status(oldest, statuses), of_status(parts, statuses))
     ]
     over = of_status(rollouts, ("queued", "waiting"))
-    newest = rollouts["consumed_version"].max() if version is None else version
-    if len(over) and pd.notna(newest):
-        aged = over.assign(consumed_version=float(newest))
+    seen = pd.Series([rollouts["consumed_version"].max(), segments["version"].max()], dtype=float)
+    newest = seen.max() if version is None else float(version)
+    if len(over) and not np.isnan(newest):
+        aged = over.assign(consumed_version=newest)
         rows += _rows(LEFT, rollout_lags(aged, segments), weighed(aged, segments))
     return pd.DataFrame(rows)
 

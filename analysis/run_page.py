@@ -47,7 +47,8 @@ def run_sections(run: Run) -> list[str]:
             html.data_table(length_words(run), corner="rollouts"),
             html.paragraph(
                 "In action tokens. KS: the largest difference between the shares that are no longer than some"
-                " length, against all that finished.",
+                " length, against all that finished. Cut off: dropped while they decoded; their lengths are"
+                " what they had made, so the generated are shorter than what was begun.",
                 "soft",
             ),
         ),
@@ -117,6 +118,7 @@ def length_words(run: Run) -> pd.DataFrame:
             "mean length": [_short(mean, 0) for mean in table["mean_tokens"]],
             "of the generated mean": [_short(ratio, 3) for ratio in table["ratio"]],
             "KS": [_short(ks, 3) for ks in table["ks"]],
+            "cut off": [f"{n:,}" for n in table["unfinished"]],
         },
         index=[str(fate).replace("_", " ") for fate in table["fate"]],
     )

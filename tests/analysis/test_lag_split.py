@@ -87,6 +87,32 @@ def test_one_that_was_dropped_early_aged_in_the_stage_that_it_was_in(times, stag
     assert split_of(recorder) == expected
 
 
+def test_an_engine_that_holds_weights_before_all_do_makes_no_part_negative():
+    # Weights 1 were published at 10 s, when the last engine had them; this one sampled with them at 9 s.
+    recorder = Recorder()
+    publishes(recorder, batches=1)
+    recorder.add_rollout(
+        rollout_id=0, status="trained", oldest_version=0, last_version=1, consumed_version=1,
+        started_s=0.0, finished_s=9.0, group_ready_s=9.0, enqueued_s=9.0, consumed_s=9.5,
+    )  # fmt: skip
+    assert split_of(recorder) == {
+        "generation": 1, "group_wait": 0, "queue": 0, "trainer_ahead": 0, "lag": 1,
+    }  # fmt: skip
+
+
+def test_one_that_a_push_cut_off_aged_while_it_decoded():
+    # Dropped at 10 s, by the very push that made it old.
+    recorder = Recorder()
+    publishes(recorder, batches=1, updates=4)
+    recorder.add_rollout(
+        rollout_id=0, status="dropped", reason="restarted", oldest_version=0, consumed_version=4,
+        started_s=0.0, consumed_s=10.0,
+    )  # fmt: skip
+    assert split_of(recorder) == {
+        "generation": 4, "group_wait": 0, "queue": 0, "trainer_ahead": 0, "lag": 4,
+    }  # fmt: skip
+
+
 def test_engines_hold_the_newest_of_what_was_published_and_nothing_that_never_was():
     updates = pd.DataFrame({"version": [1, 2, 3, 4], "published_s": [10.0, 20.0, 20.0, np.nan]})
     times = np.array([0.0, 10.0, 20.0, 99.0, np.nan])

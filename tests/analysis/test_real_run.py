@@ -1,14 +1,16 @@
 """The tables of runs that the simulator really made: laws that hold for any run, end to end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analysis.chrometrace import chrome_trace
 from analysis.idle import idle_by_cause, shares
-from analysis.lag import rollout_lags
+from analysis.lag import of_status, rollout_lags
 from analysis.lag_split import PARTS, lag_split
 from analysis.lag_table import WEIGHTINGS, lag_table
-from analysis.lengths import length_bias
+from analysis.lengths import length_bias, length_table
 from analysis.levels import places
 from analysis.outcomes import idle_shares
 from analysis.report import render, report_for_study
@@ -18,13 +20,26 @@ from simulator.config import DropByAge, Sync
 from simulator.experiments import groups, learning, single
 from simulator.lab.run import learn
 from simulator.pipeline.pipeline import run as simulate
+from simulator.rules.on_sync import abort_and_restart, rolling
+from simulator.rules.staleness import unbounded
+from simulator.world.decoding import LoadDependent
+from simulator.world.lengths import DeepSeekR1
 from tests.analysis.test_chrometrace import check_format
 
 SMALL = {"slots": 64, "engines": 4, "rollouts_per_update": 16, "updates": 40}
 
 
-def recorded(config) -> Run:
-    return from_log(simulate(config).log, arm="arm", seed=0, clock="simulated")
+LOADED = SMALL | {
+    "engine": LoadDependent(kv_capacity_tokens=60_000, prefill_s_per_token=1e-4),
+    "prompt_tokens": 500,
+    "lengths": DeepSeekR1(max_tokens=20_000),
+}
+"""Engines that slow down, fill up, and stand still for a push."""
+
+
+def recorded(config, **rule) -> Run:
+    changed = replace(unbounded(), **rule) if rule else None
+    return from_log(simulate(config, rule=changed).log, arm="arm", seed=0, clock="simulated")
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +49,12 @@ def runs() -> dict[str, Run]:
         "dropping": recorded(groups(**SMALL, staleness=DropByAge(max_lag_updates=8))),
         "sync": recorded(groups(**SMALL, staleness=Sync())),
         "single": recorded(single(**SMALL)),
+        "rolling": recorded(single(**LOADED), on_sync=rolling()),
+        "restarting": recorded(single(**LOADED), on_sync=abort_and_restart()),
     }
 
 
-@pytest.fixture(params=["groups", "dropping", "sync", "single"])
+@pytest.fixture(params=["groups", "dropping", "sync", "single", "rolling", "restarting"])
 def run(runs, request) -> Run:
     return runs[request.param]
 
@@ -60,6 +77,16 @@ def test_who_waits_for_nobody_does_not_age_in_its_group(runs):
     split = lag_split(runs["sync"].rollouts, runs["sync"].updates)
     assert split[["generation", "group_wait", "queue"]].to_numpy().sum() == 0
     assert split["trainer_ahead"].mean() == 1.5
+
+
+def test_what_a_push_cuts_off_aged_while_it_decoded_and_its_length_is_unknown(runs):
+    own = runs["restarting"]
+    dropped = of_status(lag_split(own.rollouts, own.updates), ("dropped",))
+    assert len(dropped) > 0
+    assert (dropped["generation"] == dropped["lag"]).all()
+    table = length_table(own.rollouts).set_index("fate")
+    assert (table["unfinished"] == table["rollouts"])["dropped: restarted"]
+    assert table["unfinished"].drop("dropped: restarted").sum() == 0
 
 
 def test_a_rule_that_drops_the_old_trains_on_what_is_short(runs):
