@@ -51,6 +51,8 @@ class Door:
         changed: Callable[[Engine], None],
     ) -> None:
         self.env = env
+        self.planned = env._queue
+        """What SimPy will do, the next thing first: `env.peek` is asked for every rollout."""
         self.admission = admission
         self.counts = counts
         self.ledger = ledger
@@ -73,13 +75,15 @@ class Door:
 
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:
         """A slot is free: start a rollout in it at once, if that is all there is to be done now."""
-        if self.free_slots or engine.closed or self.env.peek() <= now_s:
+        if self.free_slots or engine.closed:
+            return False
+        if self.planned and self.planned[0][0] <= now_s:
             return False
         if self.allowance < 1:
             self.allowance = self.admission(self.counts())
             if self.allowance < 1:
                 return False
-        if engine.limited and (engine.preempted or not engine.has_room(self.prompt_tokens, now_s)):
+        if engine.asks_before_start and not self._fits(engine, now_s):
             return False
         self._start(engine, slot, now_s)
         return True
@@ -87,7 +91,7 @@ class Door:
     def wait(self, engine: Engine, slot: int, now_s: float) -> None:
         """A slot is free and no rollout may start in it yet."""
         self._free(engine, slot)
-        engine.slots[slot].wait(now_s, "sync" if engine.closed else "gate_closed")
+        engine.slots[slot].wait(now_s, engine.why_free)
 
     def knock(self) -> None:
         """Something changed that the rule may look at: ask it again, at the end of this instant."""
@@ -123,7 +127,7 @@ class Door:
         full = False
         while self.allowance > 0 and self.free_slots:
             able = [e for e in self.engines if e.free and not e.closed]
-            if fits := [e for e in able if not e.limited or self._fits(e, now_s)]:
+            if fits := [e for e in able if not e.asks_before_start or self._fits(e, now_s)]:
                 engine = fits[0] if len(fits) == 1 else self.router(fits)
                 _, slot = engine.free.popleft()
                 self.free_slots -= 1
@@ -134,18 +138,21 @@ class Door:
                 full = bool(able)
                 break
         for engine in self.engines:
-            if engine.limited and not engine.closed:
+            if engine.asks_before_start and not engine.closed:
                 self.say_why(engine, "kv_full" if full else "gate_closed", now_s)
         for engine in touched.values():
             self.changed(engine)
 
     def say_why(self, engine: Engine, cause: str, now_s: float) -> None:
         """Why its free slots wait from now on."""
+        if cause == engine.why_free:
+            return
+        engine.why_free = cause
         for _, slot in engine.free:
             engine.slots[slot].wait_for(cause, now_s)
 
     def _fits(self, engine: Engine, now_s: float) -> bool:
-        return not engine.preempted and engine.has_room(self.prompt_tokens, now_s)
+        return not engine.preempted and engine.can_begin(self.prompt_tokens, now_s)
 
     def _free(self, engine: Engine, slot: int) -> None:
         engine.free.append((self._turns, slot))
@@ -155,20 +162,20 @@ class Door:
     def _start(self, engine: Engine, slot: int, now_s: float) -> None:
         self.allowance -= 1
         if self.again:
-            self.start(engine, slot, *self.again.popleft(), now_s)
-            return
-        place = self.next_place
-        tokens = next(self.lengths_tokens)
-        if tokens < 1:
-            prompt, member = divmod(place, self.table.group_size)
-            raise ValueError(
-                f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
-            )
-        self.next_place = place + 1
+            place, tokens = self.again.popleft()
+        else:
+            place = self.next_place
+            tokens = next(self.lengths_tokens)
+            if tokens < 1:
+                prompt, member = divmod(place, self.table.group_size)
+                raise ValueError(
+                    f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
+                )
+            self.next_place = place + 1
         self.start(engine, slot, place, tokens, now_s)
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """Without asking."""
         self.ledger.start(tokens)
         rollout_id = self.table.add(place, tokens, engine.index, now_s, engine.latest)
-        engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s)
+        self.table.position.append(engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s))

@@ -10,7 +10,7 @@ import simpy
 
 from simulator.ledger import Ledger
 from simulator.pipeline.rollout import Rollouts
-from simulator.rules.eviction import AgeLimit, Overflow, keep_all
+from simulator.rules.eviction import AgeLimit, Overflow, keep_all, never_overflows
 from simulator.rules.selection import Candidate, Selection, Take, fifo
 
 Group: TypeAlias = Sequence[int]
@@ -69,27 +69,28 @@ class Buffer:
         """A rollout finished: keep it until its group is complete, then queue the group."""
         table = self.table
         tokens = table.tokens[rollout_id]
+        group: Group
         if table.group_size == 1:
             self.ledger.move("in_flight", "queued", 1, tokens)
-            self._enqueue((rollout_id,))
-            return
-        self.ledger.move("in_flight", "waiting", 1, tokens)
-        group = table.place[rollout_id] // table.group_size
-        members = self.incomplete.setdefault(group, [])
-        members.append(rollout_id)
-        if len(members) == table.group_size:
-            del self.incomplete[group]
+            group = (rollout_id,)
+        else:
+            self.ledger.move("in_flight", "waiting", 1, tokens)
+            prompt = table.place[rollout_id] // table.group_size
+            members = self.incomplete.setdefault(prompt, [])
+            members.append(rollout_id)
+            if len(members) < table.group_size:
+                return
+            del self.incomplete[prompt]
             members.sort(key=table.place.__getitem__)
             self.ledger.move("waiting", "queued", len(members), self.tokens(members))
-            self._enqueue(members)
-
-    def _enqueue(self, group: Group) -> None:
+            group = members
         self.queue.append(group)
         self.queued_rollouts += len(group)
         if self.selection is not fifo:
             self.candidates.append(self._candidate(group))
         if self._trainer is None:
-            self._trim()
+            if self.overflow is not never_overflows:
+                self._trim()
         elif self.queued_rollouts >= self.batch_rollouts and not self._trainer.triggered:
             # The trainer takes at this instant, so what overflows is judged when it has: see `take`.
             self._trainer.succeed()
@@ -125,6 +126,8 @@ class Buffer:
 
     def _first(self, version: int) -> list[Group] | None:
         """First in, first out."""
+        if self.queued_rollouts < self.batch_rollouts and self.age_limit is keep_all:
+            return None
         kept: list[Group] = []
         rollouts = 0
         while self.queue and rollouts < self.batch_rollouts:

@@ -57,10 +57,12 @@ class Engine(ABC):
         self.paused = False
         self.closed = False
         """Nothing new starts here until weights have arrived."""
+        self.why_free = "gate_closed"
+        """Why its free slots wait."""
         self.wants_weights = False
         """It will fetch newer ones once it is empty."""
-        self.limited = False
-        """Whether keys and values may lack room."""
+        self.asks_before_start = False
+        """Whether `can_begin` may say no."""
         self.pauses: list[Pause] = []
         self._paused_s = 0.0
         self._why_paused = ""
@@ -90,9 +92,13 @@ class Engine(ABC):
     def moment(self, publish: int, position: float, /) -> float:
         """`moments` of one."""
 
-    def has_room(self, prefix_tokens: int, now_s: float) -> bool:  # noqa: ARG002 - only some engines fill
-        """Do keys and values of one more rollout fit?"""
+    def can_begin(self, prefix_tokens: int, now_s: float) -> bool:  # noqa: ARG002 - only some engines fill
+        """Is there room for one rollout more, and does nothing else come first?"""
         return True
+
+    def another_ends_now(self) -> bool:
+        """After `finish`: is the next rollout at its end, too? Asked where a prefill could delay it."""
+        return False
 
     def finish(self) -> tuple[int, int]:
         """The first rollout ends, at `next_s`: its id and its slot. `begin` or `plan` must follow."""
@@ -100,14 +106,11 @@ class Engine(ABC):
         _, rollout_id, slot = self.heap[0]
         return rollout_id, slot
 
-    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> None:
-        """A rollout gets a slot, to make `tokens` after a prefix; `plan` must follow."""
-        position = self._join(prefix_tokens, now_s)
-        if rollout_id == len(self.table.position):
-            self.table.position.append(position)
-        else:
-            self.table.position[rollout_id] = position
-        entry = (position + tokens * self.unit, rollout_id, slot)
+    @abstractmethod
+    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:
+        """A rollout gets a slot, to make `tokens` after a prefix: its position. `plan` must follow."""
+
+    def _push(self, entry: tuple[float, int, int]) -> None:
         if self.vacated:
             self.vacated = False
             heapreplace(self.heap, entry)
@@ -157,10 +160,6 @@ class Engine(ABC):
         self._go_on(now_s, now_s - self._paused_s)
 
     @abstractmethod
-    def _join(self, prefix_tokens: int, now_s: float) -> float:
-        """Position at which a rollout that joins now begins."""
-
-    @abstractmethod
     def _left(self, now_s: float, *, everything: bool) -> None:
         """Rollouts were removed."""
 
@@ -200,8 +199,10 @@ class FixedSpeedEngine(Engine):
     def moment(self, publish: int, position: float, /) -> float:  # noqa: ARG002
         return position + self._behinds[bisect_left(self._stops, position - TIE_STEPS * self.unit)]
 
-    def _join(self, prefix_tokens: int, now_s: float) -> float:  # noqa: ARG002 - prompts cost nothing
-        return now_s - self._behind_s
+    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:  # noqa: ARG002 - prompts cost nothing
+        position = now_s - self._behind_s
+        self._push((position + tokens * self.unit, rollout_id, slot))
+        return position
 
     def _left(self, now_s: float, *, everything: bool) -> None:
         pass

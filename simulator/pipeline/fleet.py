@@ -27,7 +27,7 @@ class Fleet:
     else is planned before the one after.
 
     Args:
-        finished: told of each rollout that ends, and when.
+        finished: told of each rollout that ends.
         emptied: told of an engine that has nothing left and wants weights.
     """
 
@@ -37,7 +37,7 @@ class Fleet:
         table: Rollouts,
         engines: Sequence[Engine],
         *,
-        finished: Callable[[int, float], None],
+        finished: Callable[[int], None],
         emptied: Callable[[Engine], None],
     ) -> None:
         self.env = env
@@ -46,6 +46,8 @@ class Fleet:
         self.finished = finished
         self.emptied = emptied
         self.door: Door
+        self.version = 0
+        """The oldest that a rollout which starts now could be made by."""
         self._agenda: list[tuple[float, int, int]] = []
         """Next time, rollout and engine; entries that an engine has outrun are passed over."""
         self._due_s = inf
@@ -67,7 +69,7 @@ class Fleet:
         made_before = self.table.made_before
         while engine.preempted and engine.free and not engine.paused:
             rollout_id = engine.preempted[0]
-            if not engine.has_room(self.door.prompt_tokens + made_before[rollout_id], now_s):
+            if not engine.can_begin(self.door.prompt_tokens + made_before[rollout_id], now_s):
                 break
             heappop(engine.preempted)
             _, slot = engine.free.popleft()
@@ -81,12 +83,13 @@ class Fleet:
         made = table.made_before[rollout_id]
         table.resume(rollout_id, now_s, engine.latest)
         prefix = self.door.prompt_tokens + made
-        engine.begin(rollout_id, slot, table.tokens[rollout_id] - made, prefix, now_s)
+        remaining = table.tokens[rollout_id] - made
+        table.position[rollout_id] = engine.begin(rollout_id, slot, remaining, prefix, now_s)
 
-    @property
-    def version(self) -> int:
-        """The oldest that a rollout which starts now could be made by."""
-        return min(engine.weights.versions[-1] for engine in self.engines)
+    def publish(self, engine: Engine, version: int, now_s: float) -> None:
+        """An engine holds these weights from now on."""
+        engine.publish(version, now_s)
+        self.version = min(engine.weights.versions[-1] for engine in self.engines)
 
     def running(self) -> list[int]:
         """Rollouts that have started and not ended, oldest first; not to be asked while one is ending."""
@@ -105,7 +108,8 @@ class Fleet:
             self._is_at_work = False
 
     def _work(self) -> None:
-        env, door, table = self.env, self.door, self.table
+        env, door, finished = self.env, self.door, self.finished
+        finished_s, after, planned = self.table.finished_s, self.table.after, self.door.planned
         several = len(self.engines) > 1
         now_s = env.now
         engine = self.engines[0]
@@ -116,19 +120,18 @@ class Fleet:
             if next_s > now_s:
                 if next_s == inf:
                     return
-                if next_s >= env.peek():
+                if planned and next_s >= planned[0][0]:
                     self._wake_at(next_s)
                     return
                 advance(env, next_s)
                 now_s = next_s
-            if engine.fills:
+            if engine.fills:  # not the end of a rollout
                 self._preempt(engine, now_s)
             else:
                 rollout_id, slot = engine.finish()
-                table.finished_s[rollout_id] = now_s
-                table.after[rollout_id] = engine.latest
-                self._preemptions = 0
-                self.finished(rollout_id, now_s)
+                finished_s[rollout_id] = now_s
+                after[rollout_id] = engine.latest
+                finished(rollout_id)
                 if not door.enter(engine, slot, now_s):
                     self._leave_free(engine, slot, now_s)
             engine.plan()
@@ -155,12 +158,16 @@ class Fleet:
             heappush(self._agenda, entry)
 
     def _leave_free(self, engine: Engine, slot: int, now_s: float) -> None:
+        self._preemptions = 0
         self.door.wait(engine, slot, now_s)
         if engine.preempted:
             self.readmit(engine, now_s)
         if engine.wants_weights and engine.empty:
             self.emptied(engine)
-        self.door.knock_now()
+        if engine.another_ends_now():
+            self.door.knock()
+        else:
+            self.door.knock_now()
 
     def _preempt(self, engine: Engine, now_s: float) -> None:
         assert isinstance(engine, LoadedEngine)

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
-from math import inf
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from math import inf, isnan
 from typing import final
 
 import numpy as np
@@ -49,11 +49,14 @@ class LoadedEngine(Engine):
         self.prefill_s_per_token = load.prefill_s_per_token
         self.capacity = inf if load.kv_capacity_tokens is None else float(load.kv_capacity_tokens)
         self.limited = load.kv_capacity_tokens is not None
+        self.asks_before_start = self.limited or self.prefill_s_per_token > 0
         self.prompt_tokens = prompt_tokens
         self.kv_tokens = 0.0
         self._position = 0.0
         self._time_s = 0.0
         """When the clock was at `_position`, or will leave it, if a prefill holds it."""
+        self._by_age: list[tuple[float, int, int]] = []
+        """Running rollouts, the youngest last, among some that have ended; kept where there is a limit."""
         self._record_until = -1.0
         self._pieces = [array("d") for _ in range(4)]
         """Just after each publish: positions, times, step seconds and their growth, as they changed."""
@@ -95,24 +98,53 @@ class LoadedEngine(Engine):
         self.vacated = True
         return rollout_id, slot
 
+    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:
+        if now_s > self._time_s:
+            self._settle(now_s)
+        position = self._position
+        self.kv_tokens += prefix_tokens
+        self._time_s += self.prefill_s_per_token * prefix_tokens
+        entry = (position + tokens, rollout_id, slot)
+        if self.limited:
+            self._note_age(entry, prefix_tokens + tokens)
+        if self.vacated:
+            self.vacated = False
+            heapreplace(self.heap, entry)
+        else:
+            heappush(self.heap, entry)
+        return position
+
+    def _note_age(self, entry: tuple[float, int, int], tokens: int) -> None:
+        if tokens > self.capacity:
+            raise ValueError(
+                f"rollout {entry[1]} needs keys and values of {tokens} tokens, engine {self.index} holds"
+                f" {self.capacity:.0f}: it could never be finished"
+            )
+        # Whoever had to leave is younger than all that stayed, and comes back before anything new starts:
+        # so slots are given in order of age.
+        if len(self._by_age) > 2 * len(self.heap) + 64:
+            ended = self.table.finished_s
+            self._by_age = [old for old in self._by_age if isnan(ended[old[1]])]
+        self._by_age.append(entry)
+
     def preempt(self) -> tuple[int, int]:
         """Keys and values fill the engine, at `next_s`: the youngest rollout leaves its slot, to come back.
 
         `plan` must follow.
         """
-        heap = self.heap
-        if len(heap) == 1:
-            raise RuntimeError(f"rollout {heap[0][1]} alone fills engine {self.index}")
+        heap, table = self.heap, self.table
         self._position += tokens_until_full(self.capacity, self.kv_tokens, len(heap))
         self._time_s = self.next_s
-        youngest = max(heap, key=_id)
-        _, rollout_id, slot = youngest
-        heap.remove(youngest)
+        entry = self._by_age.pop()
+        while not isnan(table.finished_s[entry[1]]):
+            entry = self._by_age.pop()
+        heap.remove(entry)
         heapify(heap)
-        made = whole_tokens(self._position - self.table.position[rollout_id])
-        self.table.interrupt(rollout_id, made, self.next_s, self.latest)
+        _, rollout_id, slot = entry
+        self.kv_tokens = self.capacity - self._held([entry])
+        made = whole_tokens(self._position - table.position[rollout_id])
+        table.interrupt(rollout_id, made, self.next_s, self.latest)
         heappush(self.preempted, rollout_id)
-        self.kv_tokens = self._held()
         return rollout_id, slot
 
     def position(self, now_s: float) -> float:
@@ -137,9 +169,15 @@ class LoadedEngine(Engine):
         self._first_piece.append(len(self._pieces[0]))
         self._record_until = self._position + 1.0
 
-    def has_room(self, prefix_tokens: int, now_s: float) -> bool:
+    def can_begin(self, prefix_tokens: int, now_s: float) -> bool:
+        if self.another_ends_now():
+            return False
         self._settle(now_s)
         return self.kv_tokens + prefix_tokens + self.running + 1 <= self.capacity + TIE_STEPS
+
+    def another_ends_now(self) -> bool:
+        tie = self._position + TIE_STEPS
+        return self.vacated and any(entry[0] <= tie for entry in self.heap[1:3])
 
     def _settle(self, now_s: float) -> None:
         """Bring position and tokens held to this moment."""
@@ -153,24 +191,19 @@ class LoadedEngine(Engine):
             self.kv_tokens += running * tokens
         self._time_s = now_s
 
-    def _join(self, prefix_tokens: int, now_s: float) -> float:
-        if now_s > self._time_s:
-            self._settle(now_s)
-        self.kv_tokens += prefix_tokens
-        self._time_s += self.prefill_s_per_token * prefix_tokens
-        return self._position
-
     def _left(self, now_s: float, *, everything: bool) -> None:
-        self.kv_tokens = self._held()
+        self.kv_tokens = self._held(self.heap)
+        stay = set(self.heap)
+        self._by_age = [entry for entry in self._by_age if entry in stay]
         if everything:
             # A prefill under way has nobody left to serve.
             self._time_s = self._paused_s if self.paused else now_s
 
-    def _held(self) -> float:
-        """Tokens of keys and values, counted afresh."""
+    def _held(self, entries: Iterable[tuple[float, int, int]]) -> float:
+        """Tokens of keys and values that these rollouts hold."""
         made_before, position = self.table.made_before, self.table.position
         return sum(
-            self.prompt_tokens + made_before.get(i, 0) + self._position - position[i] for _, i, _ in self.heap
+            self.prompt_tokens + made_before.get(i, 0) + self._position - position[i] for _, i, _ in entries
         )
 
     def _stop(self, now_s: float) -> None:
@@ -185,7 +218,3 @@ class LoadedEngine(Engine):
         when.append(self._time_s)
         steps_s.append(step_s)
         growths_s.append(growth_s)
-
-
-def _id(entry: tuple[float, int, int]) -> int:
-    return entry[1]

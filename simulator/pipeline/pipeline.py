@@ -219,9 +219,10 @@ class Pipeline:
                 )
         return engines
 
-    def _finished(self, rollout_id: int, now_s: float) -> None:  # noqa: ARG002 - the clock says it, too
+    def _finished(self, rollout_id: int) -> None:
         self.buffer.add(rollout_id)
-        self.push.rollout_finished()
+        if self.push.is_waiting:
+            self.push.rollout_finished()
 
     def _published(self, version: int) -> None:
         self.discards.too_old(version)

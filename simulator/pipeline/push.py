@@ -52,13 +52,15 @@ class Push:
         self.discards = discards
         self.journal = journal
         self.published = published
-        self._rollout_finished: simpy.Event | None = None
+        self.is_waiting = False
+        """For engines to drain."""
+        self._rollout_finished = simpy.Event(env)
         self._offered = 0
 
     def rollout_finished(self) -> None:
-        """Wake a push that waits for engines to drain."""
-        if self._rollout_finished is not None and not self._rollout_finished.triggered:
-            self._rollout_finished.succeed()
+        """Wake a push that `is_waiting`."""
+        self.is_waiting = False
+        self._rollout_finished.succeed()
 
     def run(self, version: int) -> Process:
         """Wait for the rule, push, publish."""
@@ -128,7 +130,7 @@ class Push:
         """The engine holds the weights from now on, and goes on."""
         now_s, running = self.env.now, self.on_sync.running
         stopped = engine.remove(now_s) if running in ("restart", "recompute") else []
-        engine.publish(version, now_s)
+        self.fleet.publish(engine, version, now_s)
         if engine.paused:
             engine.resume(now_s)
         for rollout_id, slot in stopped:
@@ -154,5 +156,6 @@ class Push:
         since_s = self.env.now
         while not for_what():
             self._rollout_finished = simpy.Event(self.env)
+            self.is_waiting = True
             yield self._rollout_finished
         self.journal.trainer("idle", "engines_busy", since_s, self.env.now)

@@ -91,7 +91,7 @@ class Rollouts:
         return len(self.tokens)
 
     def add(self, place: int, tokens: int, engine: int, now_s: float, publish: int) -> int:
-        """A rollout starts; returns its id. Its engine adds the position."""
+        """A rollout starts; returns its id. The caller adds its position."""
         self.place.append(place)
         self.tokens.append(tokens)
         self.engine.append(engine)
@@ -119,7 +119,7 @@ class Rollouts:
         self.made_before[rollout_id] = start_token + tokens
 
     def resume(self, rollout_id: int, now_s: float, publish: int) -> None:
-        """Its next stint begins. Its engine changes the position."""
+        """Its next stint begins. The caller changes its position."""
         self.resumed_s[rollout_id] = now_s
         self.before[rollout_id] = publish
 

@@ -49,7 +49,8 @@ def test_segments_have_the_times_of_their_tokens():
     engine = FixedSpeedEngine(0, table, [], seconds_per_token=0.5)
     table.clocks = [engine]
     engine.publish(3, 1.0)
-    engine.begin(table.add(0, 4, 0, 10.0, engine.latest), 0, 4, 0, 10.0)
+    rollout_id = table.add(0, 4, 0, 10.0, engine.latest)
+    table.position.append(engine.begin(rollout_id, 0, 4, 0, 10.0))
     engine.publish(5, 10.7)
     table.finished_s[0], table.after[0] = 12.0, engine.latest
     assert table.segments(0) == ((3, 0, 2, 10.0, 11.0), (5, 2, 2, 11.0, 12.0))
