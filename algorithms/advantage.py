@@ -1,7 +1,8 @@
 """Advantages: how much better than expected was this token?
 
 Every function reads a whole `Batch` and returns `[B, T]` without gradient, zero off the action tokens.
-Groups are found by `group_ids`, never by position, so rows may come in any order or be missing.
+Groups are found by `group_ids`, never by position, so rows may come in any order or be missing. A row
+without a single action token has no reward: it is nobody's peer.
 Token-level advantages of a critic live in `gae`, running-mean baselines in `baseline`.
 """
 
@@ -21,8 +22,9 @@ from algorithms.rollout import Batch
 
 Advantage: TypeAlias = Callable[[Batch], Float[Tensor, "B T"]]
 
-GroupScale: TypeAlias = Callable[[Float64[Tensor, " B"], Int[Tensor, " B"]], Float64[Tensor, " B"]]
-"""(centred rewards, index of each rollout's group) -> divisor of each rollout, in units of reward."""
+GroupScale: TypeAlias = Callable[[Float64[Tensor, " n"], Int[Tensor, " n"]], Float64[Tensor, " n"]]
+"""(centred rewards, index of each rollout's group) -> divisor of each rollout, in units of reward. Rollouts
+without an action are not among them."""
 
 
 def group_centred(
@@ -48,8 +50,7 @@ def group_centred(
         Shao et al., DeepSeekMath, 2024. https://arxiv.org/abs/2402.03300.
         Liu et al., Dr. GRPO, 2025. https://arxiv.org/abs/2503.20783.
     """
-    group, size = _groups(batch)
-    rewards = batch.returns.double()
+    rewards, group, size = _groups(batch)
     centred = rewards - _group_sum(rewards, group)[group] / size
     # Exactly zero where all agree; a mean of equal numbers may miss them by a rounding error, and a
     # deviation of that size would be scaled up.
@@ -57,7 +58,7 @@ def group_centred(
     centred = centred.where(spread[group] > 0, 0.0)
     if scale is not None:
         centred = centred / (scale(centred, group) + eps)
-    return _along_tokens(centred, batch)
+    return _along_tokens(_placed(centred, batch), batch)
 
 
 def sample_std(centred: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float64[Tensor, " B"]:
@@ -86,10 +87,9 @@ def leave_one_out(batch: Batch) -> Float[Tensor, "B T"]:
     References:
         Ahmadian et al., RLOO, 2024. https://arxiv.org/abs/2402.14740.
     """
-    group, size = _groups(batch)
-    rewards = batch.returns.double()
+    rewards, group, size = _groups(batch)
     centred = rewards - _group_sum(rewards, group)[group] / size
-    return _along_tokens(centred * size / (size - 1).clamp(min=1), batch)
+    return _along_tokens(_placed(centred * size / (size - 1).clamp(min=1), batch), batch)
 
 
 def running_mean(batch: Batch) -> Float[Tensor, "B T"]:
@@ -126,7 +126,7 @@ def require_groups(batch: Batch) -> None:
     Raises:
         ValueError: a group of one, named with its id and G=1.
     """
-    ids, counts = torch.unique(batch.group_ids, return_counts=True)
+    ids, counts = torch.unique(batch.group_ids[acting(batch)], return_counts=True)
     alone = ids[counts == 1].tolist()
     if alone:
         raise ValueError(
@@ -176,22 +176,39 @@ def whitened(advantage: Advantage) -> Advantage:
     return compose
 
 
-def _groups(batch: Batch) -> tuple[Int[Tensor, " B"], Float64[Tensor, " B"]]:
-    """Index of each rollout's group, and how many share it."""
-    group = torch.unique(batch.group_ids, return_inverse=True)[1]
-    return group, _group_sum(torch.ones_like(group, dtype=torch.float64), group)[group]
+def acting(batch: Batch) -> Bool[Tensor, " B"]:
+    """Rollouts that have an action token."""
+    return batch.action_mask.any(-1)
+
+
+def _groups(batch: Batch) -> tuple[Float64[Tensor, " n"], Int[Tensor, " n"], Float64[Tensor, " n"]]:
+    """Of each acting rollout: its reward, the index of its group, and how many share that."""
+    acts = acting(batch)
+    group = torch.unique(batch.group_ids[acts], return_inverse=True)[1]
+    size = _group_sum(torch.ones_like(group, dtype=torch.float64), group)[group]
+    return batch.returns.double()[acts], group, size
+
+
+def _placed(per_acting: Float64[Tensor, " n"], batch: Batch) -> Float64[Tensor, " B"]:
+    """What `_groups` took out, back at its rows."""
+    rows = per_acting.new_zeros(len(batch.action_mask))
+    return rows.masked_scatter(acting(batch), per_acting)
 
 
 def _group_sum(terms: Float64[Tensor, " B"], group: Int[Tensor, " B"]) -> Float64[Tensor, " G"]:
-    groups = int(group.max()) + 1
+    groups = _count(group)
     return terms.new_zeros(groups).index_add(0, group, terms)
 
 
 def _group_extreme(
     terms: Float64[Tensor, " B"], group: Int[Tensor, " B"], reduce: str
 ) -> Float64[Tensor, " G"]:
-    groups = int(group.max()) + 1
+    groups = _count(group)
     return terms.new_zeros(groups).scatter_reduce(0, group, terms, reduce, include_self=False)
+
+
+def _count(group: Int[Tensor, " B"]) -> int:
+    return int(group.max()) + 1 if len(group) else 0
 
 
 def _along_tokens(per_rollout: Float64[Tensor, " B"], batch: Batch) -> Float[Tensor, "B T"]:

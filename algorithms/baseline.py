@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from algorithms.advantage import acting
 from algorithms.rollout import Batch
 
 
@@ -57,11 +58,15 @@ class RewardHistory:
         """Mean of the past rewards of each rollout's key, for `Batch.baselines`."""
         past = [self.rewards.get(self.key(p), ()) for p in prompt_ids.tolist()]
         means = [sum(r) / len(r) if r else self.empty for r in past]
-        return torch.tensor(means, dtype=torch.float64)
+        return torch.tensor(means, dtype=torch.float64, device=prompt_ids.device)
 
     def extended(self, batch: Batch) -> RewardHistory:
-        """This history followed by the returns of `batch`, in the order of its rows."""
+        """This history followed by the returns of `batch`, in the order of its rows.
+
+        A row without a single action token has no reward and is left out.
+        """
         rewards = dict(self.rewards)
+        batch = batch.rows(acting(batch).nonzero()[:, 0])
         for prompt, reward in zip(batch.prompt_ids.tolist(), batch.returns.tolist(), strict=True):
             key = self.key(prompt)
             rewards[key] = (*rewards.get(key, ()), reward)[-self.window :]

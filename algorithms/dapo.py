@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algorithms.advantage import Advantage, group_standardised
+from algorithms.advantage import Advantage, acting, group_standardised
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.ratio import LogRatio, per_token_old
@@ -89,13 +89,15 @@ def with_overlong_penalty(batch: Batch, *, cap: int, cache: int, factor: float =
 def drop_uniform_groups(batch: Batch) -> Batch:
     """Dynamic sampling's filter: the rollouts whose group has two different rewards at least.
 
-    A group of one goes too. What is left may be empty; DAPO then samples on until a batch is full. Dropping
-    shrinks the divisor of every mean, so the step on the others grows.
+    A group of one goes too, and a row without a single action token, which has no reward. What is left may
+    be empty; DAPO then samples on until a batch is full. Dropping shrinks the divisor of every mean, so the
+    step on the others grows.
 
     References:
         Yu et al., DAPO, 2025, equation 11. https://arxiv.org/abs/2503.14476.
     """
     returns = batch.returns
-    same_group = batch.group_ids[:, None] == batch.group_ids[None, :]
+    acts = acting(batch)
+    same_group = (batch.group_ids[:, None] == batch.group_ids[None, :]) & acts[:, None] & acts
     differs = same_group & (returns[:, None] != returns[None, :])
     return batch.rows(torch.nonzero(differs.any(-1))[:, 0])

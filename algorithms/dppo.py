@@ -126,7 +126,7 @@ def _dppo(trust: TrustRegion, pull: float, advantage: Advantage, aggregate: Aggr
         log_ratio=per_token,
         trust=trust,
         aggregate=aggregate,
-        regularisers=(squared_log_ratio(pull, per_token),),
+        regularisers=(squared_log_ratio(pull, per_token),) if pull else (),
     )
 
 

@@ -1,7 +1,8 @@
 """Generalised advantage estimation over the tokens that the model chose.
 
 Observations are skipped as positions: neither their values nor an extra factor of gamma lambda reaches
-an action. They stay in the prefix, so the critic has read them when it values the next action.
+an action. They stay in the prefix, so the critic has read them when it values the next action. (verl skips
+them too; SkyRL steps through them.)
 """
 
 from __future__ import annotations

@@ -141,4 +141,5 @@ def _difference(
         raise ValueError(f"log_probs has shape {tuple(log_probs.shape)}, action_mask {tuple(mask.shape)}")
     # Padding may hold NaN or infinities: `where` lets neither value nor gradient of them through.
     # The subtraction cancels: in half precision the difference would be a step of the format, or zero.
-    return (at_least_single(log_probs) - at_least_single(reference)).where(mask, 0.0)
+    # A reference that was made of the weights in training would take the gradient back.
+    return (at_least_single(log_probs) - at_least_single(reference.detach())).where(mask, 0.0)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
-from algorithms.advantage import Advantage, running_mean
+from algorithms.advantage import Advantage, acting, running_mean
 from algorithms.aggregate import Aggregate, token_mean
 from algorithms.estimator import Estimator
 from algorithms.piece import piece
@@ -96,7 +96,9 @@ class ValueTracker:
     def baselines(self, prompt_ids: Int[Tensor, " B"]) -> Float64[Tensor, " B"]:
         """What each rollout's prompt was expected to earn, for `Batch.baselines`."""
         tallies = [self.tallies.get(prompt, self.unseen) for prompt in prompt_ids.tolist()]
-        return torch.tensor([tally.earned / tally.weight for tally in tallies], dtype=torch.float64)
+        return torch.tensor(
+            [tally.earned / tally.weight for tally in tallies], dtype=torch.float64, device=prompt_ids.device
+        )
 
     def kept(self, drift_nats: float) -> float:
         """Share of the past that a visit keeps after so much drift."""
@@ -106,7 +108,7 @@ class ValueTracker:
         """This tracker after the batch.
 
         *Choice*: a prompt that comes several times in one batch forgets once, then counts each reward; the
-        authors' code keeps the last of them only.
+        authors' code keeps the last of them only. A row without a single action token is no visit.
 
         Args:
             drift_nats: how far the policy moved since each rollout's prompt was last visited
@@ -117,6 +119,8 @@ class ValueTracker:
         """
         if not (drift_nats >= 0).all():
             raise ValueError(f"drift_nats must not be negative, got {drift_nats.min().item()}")
+        acts = acting(batch).nonzero()[:, 0]
+        batch, drift_nats = batch.rows(acts), drift_nats[acts]
         seen: dict[int, list[tuple[float, float]]] = {}
         rows = zip(batch.prompt_ids.tolist(), batch.returns.tolist(), drift_nats.tolist(), strict=True)
         for prompt, reward, drift in rows:
@@ -161,7 +165,7 @@ def over_rollouts(advantage: Advantage, *, eps: float = 1e-8) -> Advantage:
     def compose(batch: Batch) -> Float[Tensor, "B T"]:
         raw = advantage(batch)
         mask = batch.action_mask
-        acts = mask.any(-1)
+        acts = acting(batch)
         if acts.sum() < 2:
             return raw
         first = mask.int().argmax(-1, keepdim=True)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from algorithms.advantage import acting
 from algorithms.aggregate import Aggregate, sequence_mean
 from algorithms.estimator import Estimator
 from algorithms.piece import piece
@@ -56,9 +57,10 @@ def balance_target(batch: Batch, *, beta: float) -> Float[Tensor, "B T"]:
         )
     moved = beta * per_token_reference(batch.old_log_probs.detach(), batch).double().sum(-1)
     rewards = batch.returns.double()
-    group = torch.unique(batch.group_ids, return_inverse=True)[1]
-    groups = rewards.new_zeros(int(group.max()) + 1)
-    size = groups.index_add(0, group, torch.ones_like(rewards))
+    ids, group = torch.unique(batch.group_ids, return_inverse=True)
+    groups = rewards.new_zeros(len(ids))
+    # A row without a single action token estimates nothing: its terms are zero, and it is not counted.
+    size = groups.index_add(0, group, acting(batch).double()).clamp(min=1)
     partition = groups.index_add(0, group, rewards - moved) / size
     target = (rewards - partition[group]).to(working(batch.rewards.dtype))
     return target[:, None].expand_as(batch.action_mask).where(batch.action_mask, 0.0)

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from algorithms.advantage import population_std
+from algorithms.advantage import acting, population_std
 from algorithms.diagnostics import sequence_ess
+from algorithms.precision import working
 from algorithms.ratio import per_token
 from algorithms.rollout import Batch
 
@@ -108,15 +109,18 @@ def least_variance_advantages(
     References:
         Huang et al., VCPO, 2026. https://arxiv.org/abs/2602.17616.
     """
-    rewards = batch.returns.double()
-    baseline = least_variance_baseline(rewards, batch.group_ids, log_weights, squared_norms)
-    group = torch.unique(batch.group_ids, return_inverse=True)[1]
+    # A row without a single action token has no reward, and is nobody's peer.
+    acts = acting(batch)
+    rewards, ids = batch.returns.double()[acts], batch.group_ids[acts]
+    baseline = least_variance_baseline(rewards, ids, log_weights[acts], squared_norms[acts])
+    group = torch.unique(ids, return_inverse=True)[1]
 
-    def by_group(reduce: str) -> Float64[Tensor, " B"]:
+    def by_group(reduce: str) -> Float64[Tensor, " n"]:
         reduced = torch.zeros_like(rewards).scatter_reduce(0, group, rewards, reduce, include_self=False)
         return reduced[group]
 
     scale = population_std(rewards - by_group("mean"), group) + eps
     # Exactly zero where all agree: a baseline of equal numbers may miss them by a rounding error.
     advantages = ((rewards - baseline) / scale).where(by_group("amax") > by_group("amin"), 0.0)
-    return advantages[:, None].to(batch.rewards.dtype).where(batch.action_mask, 0.0)
+    each = advantages.new_zeros(len(acts)).masked_scatter(acts, advantages)
+    return each[:, None].to(working(batch.rewards.dtype)).where(batch.action_mask, 0.0)

@@ -18,6 +18,7 @@ from algorithms.advantage import (
     whiten,
     whitened,
 )
+from algorithms.cispo import scalerl
 from tests.algorithms.make import T64, bandit, batch, rows, terminal
 
 
@@ -139,3 +140,25 @@ def test_group_centred_ignores_a_shift_of_reward():
     torch.testing.assert_close(
         group_centred(bandit([1.0, 2.0, 4.0], [0, 0, 0])), group_centred(bandit([8.0, 9.0, 11.0], [0, 0, 0]))
     )
+
+
+@pytest.mark.parametrize("advantage", [group_centred, leave_one_out, scalerl().advantage])
+def test_a_rollout_without_an_action_is_nobodys_peer(advantage):
+    # Its reward cannot be read: counted as zero, it would give the agreeing group a signal.
+    idle = batch(
+        [[1, 1], [1, 0], [0, 0], [1, 1], [1, 0], [0, 0]],
+        rewards=rows([0.0, 1.0], [1.0, 0.0], [5.0, 5.0], [0.0, 2.0], [0.5, 0.0], [5.0, 5.0]),
+        group_ids=torch.tensor([3, 3, 3, 8, 8, 9]),
+    )
+    others = torch.tensor([0, 1, 3, 4])
+    got = advantage(idle)
+    assert got[:2].tolist() == [[0.0, 0.0]] * 2
+    assert got[[2, 5]].tolist() == [[0.0, 0.0]] * 2
+    assert got[others].tolist() == advantage(idle.rows(others)).tolist()
+    with pytest.raises(ValueError, match=r"group_ids \[3\] have G=1"):
+        require_groups(idle.rows(torch.tensor([0, 2, 3, 4])))
+
+
+@pytest.mark.parametrize("advantage", [group_centred, leave_one_out, scalerl().advantage])
+def test_no_rollouts_have_no_advantages(advantage):
+    assert advantage(bandit([1.0, 0.0], [0, 0]).rows(slice(0, 0))).shape == (0, 1)

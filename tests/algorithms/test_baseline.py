@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 
@@ -27,3 +29,9 @@ def test_extending_leaves_the_old_history_as_it_was():
 def test_an_empty_window_is_refused():
     with pytest.raises(ValueError, match="window"):
         RewardHistory(window=0)
+
+
+def test_a_rollout_without_an_action_leaves_the_history_as_it_was():
+    idle = dataclasses.replace(bandit([1.0, 5.0], [0, 1]), action_mask=torch.tensor([[True], [False]]))
+    history = RewardHistory(empty=0.5).extended(idle)
+    assert history.baselines(idle.prompt_ids).tolist() == [1.0, 0.5]

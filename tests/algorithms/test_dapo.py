@@ -116,3 +116,9 @@ def test_rewards_to_come_skip_observations():
     record = batch([[1, 0, 1]], rewards=rows([1.0, 0.0, 2.0]))
     record = dataclasses.replace(record, rewards=record.rewards.where(record.action_mask, float("nan")))
     close(rewards_to_come(record)[0], [3.0, 0.0, 2.0])
+
+
+def test_dynamic_sampling_takes_a_rollout_without_an_action_for_no_answer():
+    record = bandit([1.0, 1.0, 0.0, 1.0, 0.0], [2, 2, 2, 7, 7])
+    mask = torch.tensor([[True], [True], [False], [True], [True]])
+    assert drop_uniform_groups(dataclasses.replace(record, action_mask=mask)).group_ids.tolist() == [7, 7]

@@ -1,5 +1,6 @@
 """SPO's tracker by hand and against a plain recursion; its advantage."""
 
+import dataclasses
 import math
 
 import pytest
@@ -122,3 +123,8 @@ def test_a_constant_out_of_range_is_refused(constants, said: str):
 def test_a_drift_that_is_none_is_refused(nats: float):
     with pytest.raises(ValueError, match="drift_nats"):
         ValueTracker().extended(visits([0], [1.0]), drift(nats))
+
+
+def test_a_rollout_without_an_action_is_no_visit():
+    idle = dataclasses.replace(visits([7, 8], [1.0, 1.0]), action_mask=torch.tensor([[True], [False]]))
+    assert set(ValueTracker().extended(idle, drift(0.0, 0.0)).tallies) == {7}

@@ -1,5 +1,6 @@
 """VCPO: step size by effective sample size, and a baseline that no other one beats."""
 
+import dataclasses
 import math
 
 import pytest
@@ -170,3 +171,12 @@ def test_what_cannot_be_is_refused():
         least_variance_baseline(
             torch.ones(1), torch.zeros(1, dtype=torch.long), torch.zeros(1), -torch.ones(1)
         )
+
+
+def test_a_rollout_without_an_action_is_nobodys_peer():
+    whole = bandit([1.0, 0.0, 5.0], [0, 0, 0])
+    idle = dataclasses.replace(whole, action_mask=torch.tensor([[True], [True], [False]]))
+    given_norms = torch.tensor([1.0, 2.0, 3.0], dtype=T64)
+    got = least_variance_advantages(idle, torch.zeros(3, dtype=T64), given_norms)
+    two = least_variance_advantages(whole.rows(slice(0, 2)), torch.zeros(2, dtype=T64), given_norms[:2])
+    assert got.tolist() == [*two.tolist(), [0.0]]
