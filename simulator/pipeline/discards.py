@@ -79,19 +79,18 @@ class Discards:
         if self.abort is keep_all:
             return
         table, now_s = self.table, self.env.now
+        for engine in self.fleet.engines:
+            self.fleet.end_now(engine)
         groups: dict[int, list[int]] = {}
         for rollout_id in self.fleet.running():
             groups.setdefault(table.place[rollout_id] // table.group_size, []).append(rollout_id)
         for group, members in self.buffer.incomplete.items():
             groups.setdefault(group, []).extend(members)
-        spared = {i for engine in self.fleet.engines for i in engine.ends_now(now_s)}
         doomed = {
             group: members
             for group, members in groups.items()
-            if spared.isdisjoint(members) and self.abort(version - min(map(table.oldest_version, members)))
+            if self.abort(version - min(map(table.oldest_version, members)))
         }
-        if not doomed:
-            return
         which = {i for members in doomed.values() for i in members}
         stopped = [i for engine in self.fleet.engines for i in self._stop(engine, which, now_s)]
         again = [self.attempt(i, "aborted") for i in stopped]

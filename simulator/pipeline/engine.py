@@ -117,28 +117,39 @@ class Engine(ABC):
         else:
             heappush(self.heap, entry)
 
-    def ends_now(self, now_s: float) -> set[int]:
-        """Rollouts whose last token is made at this moment, but for rounding."""
+    def end_now(self, now_s: float) -> list[tuple[int, int]]:
+        """Take out what has made its last token but for rounding: ids and slots; `plan` must follow.
+
+        Called before a pause or an abort, which would tear such a rollout's end away from its time.
+        """
+        if self.paused:
+            return []
         tie = self.position(now_s) + TIE_STEPS * self.unit
-        return {rollout_id for position, rollout_id, _ in self.heap if position <= tie}
+        out = sorted((rollout_id, slot) for position, rollout_id, slot in self.heap if position <= tie)
+        if out:
+            self.heap = [entry for entry in self.heap if entry[0] > tie]
+            heapify(self.heap)
+            for rollout_id, _ in out:
+                self.table.finished_s[rollout_id] = now_s
+                self.table.after[rollout_id] = self.latest
+            self._left(now_s, everything=False)
+        return out
 
     def remove(self, now_s: float, which: Container[int] | None = None) -> list[tuple[int, int]]:
         """Stop all running rollouts, or those of `which`: their ids and slots, oldest first.
 
-        What `ends_now` is left to end. The token under way is lost; `plan` must follow.
+        The token under way is lost; `plan` must follow.
         """
-        here, stay = self.position(now_s), self.ends_now(now_s)
-        kept, out = [], []
-        for entry in self.heap:
-            _, rollout_id, slot = entry
-            if rollout_id in stay or not (which is None or rollout_id in which):
-                kept.append(entry)
-                continue
-            made = whole_tokens((here - self.table.position[rollout_id]) / self.unit)
-            self.table.interrupt(rollout_id, made, now_s, self.latest)
-            out.append((rollout_id, slot))
-        self.heap = kept
-        heapify(kept)
+        here = self.position(now_s)
+        out = []
+        for _, rollout_id, slot in self.heap:
+            if which is None or rollout_id in which:
+                made = whole_tokens((here - self.table.position[rollout_id]) / self.unit)
+                self.table.interrupt(rollout_id, made, now_s, self.latest)
+                out.append((rollout_id, slot))
+        gone = {rollout_id for rollout_id, _ in out}
+        self.heap = [entry for entry in self.heap if entry[1] not in gone]
+        heapify(self.heap)
         self._left(now_s, everything=which is None)
         return sorted(out)
 

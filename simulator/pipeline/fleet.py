@@ -77,6 +77,13 @@ class Fleet:
             engine.slots[slot].work(now_s)
             self.go_on(engine, rollout_id, slot, now_s)
 
+    def end_now(self, engine: Engine) -> None:
+        """Let end what would end at this instant, but for rounding; `changed` must follow."""
+        now_s = self.env.now
+        for rollout_id, slot in engine.end_now(now_s):
+            self.finished(rollout_id)
+            self.door.wait(engine, slot, now_s)
+
     def go_on(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> None:
         """An interrupted rollout gets a slot and computes its prefix again; `changed` must follow."""
         table = self.table

@@ -80,6 +80,7 @@ class Push:
         """These engines stand still, and nothing starts there."""
         for engine in engines:
             if not engine.paused:
+                self.fleet.end_now(engine)
                 engine.closed = True
                 self.door.say_why(engine, why, self.env.now)
                 engine.pause(self.env.now, why)
@@ -129,7 +130,10 @@ class Push:
     def _swap(self, engine: Engine, version: int) -> None:
         """The engine holds the weights from now on, and goes on."""
         now_s, running = self.env.now, self.on_sync.running
-        stopped = engine.remove(now_s) if running in ("restart", "recompute") else []
+        stopped = []
+        if running in ("restart", "recompute"):
+            self.fleet.end_now(engine)
+            stopped = engine.remove(now_s)
         self.fleet.publish(engine, version, now_s)
         if engine.paused:
             engine.resume(now_s)

@@ -156,5 +156,6 @@ def simulate(
                 for life in active:
                     if abs(life.done - round(life.done)) < EPS:
                         life.step_version = version
-        admit()
+        if trainer_s > now + 1e-9:  # else the trainer comes first in this instant
+            admit()
     return lives, publishes

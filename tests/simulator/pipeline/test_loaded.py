@@ -50,8 +50,8 @@ def worlds(draw):
         "load": load,
         "prompt_tokens": prompt_tokens,
         "batch": draw(st.integers(1, 4)),
-        "update_s": draw(st.sampled_from([0.0731, 0.317, 1.937])),
-        "push_s": draw(st.sampled_from([0.0, 0.0911])),
+        "update_s": draw(st.sampled_from([0.07310317, 0.3170539, 1.9371713])),
+        "push_s": draw(st.sampled_from([0.0, 0.0911237])),
         "updates": draw(st.integers(1, 8)),
     }
 
