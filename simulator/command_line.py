@@ -86,7 +86,7 @@ def read_experiment(
     """
     name, rest = next(iter(experiments)), [part for word in words for part in _split(word)]
     if rest and not rest[0].startswith("-") and ":" not in rest[0]:
-        name = rest.pop(0)
+        name = rest.pop(0).replace("_", "-")
     if name not in experiments:
         raise BadInputError(f"{command}: no experiment {name!r}; there are {', '.join(experiments)}")
     default = experiments[name]()

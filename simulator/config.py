@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simulator.rules import admission, eviction, staleness
 from simulator.rules.staleness import Staleness
+from simulator.rules.systems.shape import Shape
+from simulator.systems.base import System
+from simulator.systems.every import AnySystem
 from simulator.world.decoding import Engine, FixedSpeed, LoadDependent
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.trace_csv import read_lengths
@@ -60,7 +63,7 @@ class Unbounded(_Record):
     kind: Literal["unbounded"] = "unbounded"
 
 
-StalenessRule: TypeAlias = Sync | OneStepOff | BoundedLag | DropByAge | Unbounded
+StalenessRule: TypeAlias = Sync | OneStepOff | BoundedLag | DropByAge | Unbounded | AnySystem
 
 
 @final
@@ -162,6 +165,16 @@ def _gate_opens(config: PipelineConfig) -> str | None:
     return None
 
 
+def _system_suits(config: PipelineConfig) -> str | None:
+    if not isinstance(config.staleness, System) or _divides(config):
+        return None
+    try:
+        config.staleness.rule(shape_of(config))
+    except ValueError as wrong:
+        return f"staleness: {wrong}"
+    return None
+
+
 def _rollouts_fit(config: PipelineConfig) -> str | None:
     engine = config.engine
     if not isinstance(engine, LoadDependent) or engine.kv_capacity_tokens is None:
@@ -185,7 +198,15 @@ def _has_effect(config: PipelineConfig) -> str | None:
     return None
 
 
-_CHECKS: Final = (_divides, _batch_fits, _age_limit_accepts, _gate_opens, _rollouts_fit, _has_effect)
+_CHECKS: Final = (
+    _divides,
+    _batch_fits,
+    _age_limit_accepts,
+    _gate_opens,
+    _system_suits,
+    _rollouts_fit,
+    _has_effect,
+)
 
 
 def length_law(law: Law) -> LengthLaw:
@@ -208,7 +229,7 @@ def share_clipped(law: Law) -> float:
 
 def staleness_rule(config: PipelineConfig) -> Staleness:
     """The decisions that a configuration asks for."""
-    rule = _named(config.staleness)
+    rule = _named(config.staleness, shape_of(config))
     gate, overflow = rule.admission, rule.overflow
     if config.max_outstanding_rollouts is not None:
         gate = admission.back_pressure(gate, config.max_outstanding_rollouts)
@@ -217,8 +238,21 @@ def staleness_rule(config: PipelineConfig) -> Staleness:
     return replace(rule, admission=gate, overflow=overflow)
 
 
-def _named(rule: StalenessRule) -> Staleness:
+def shape_of(config: PipelineConfig) -> Shape:
+    """The sizes in which systems state their limits."""
+    return Shape(
+        batch_rollouts=config.batch_rollouts,
+        group_size=config.group_size,
+        updates_per_batch=config.updates_per_batch,
+        batches_per_push=config.batches_per_push,
+        slots=config.slots,
+    )
+
+
+def _named(rule: StalenessRule, shape: Shape) -> Staleness:
     match rule:
+        case System():
+            return rule.rule(shape)
         case Sync():
             return staleness.sync()
         case OneStepOff():

@@ -9,10 +9,15 @@ the trainer waits; a critic as large as the policy, trained twice an update, tak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from simulator.config import BoundedLag, DropByAge, OneStepOff, PipelineConfig, Sync
 from simulator.lab.config import EstimatorName, LearnConfig
+from simulator.systems.aged import SAO, Laminar, MinimaxWfifo, PrimeRL
+from simulator.systems.base import System
+from simulator.systems.every import SYSTEMS
+from simulator.systems.gated import PipelineRL, VerlFullyAsync
 from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import DeepSeekR1
 
@@ -58,6 +63,25 @@ def learning(estimator: EstimatorName, **changes: Any) -> LearnConfig:
     return LearnConfig(pipeline=pipeline, estimator=estimator)
 
 
+def under(system: type[System], **changes: Any) -> PipelineConfig:
+    """The same machines under a system's rule with its own defaults: `policylag simulate areal`."""
+    return groups(**{"staleness": system(), **_SUITED.get(system, {}), **changes})
+
+
+_SUITED: Final[Mapping[type[System], Mapping[str, Any]]] = {
+    SAO: _SINGLE,
+    # A push after four local updates, each on what came first: its published setting.
+    VerlFullyAsync: {"updates_per_batch": 1, "batches_per_push": 4},
+    # A window of 0.3 N has to hold a batch.
+    MinimaxWfifo: {"staleness": MinimaxWfifo(generation_rollouts=2048)},
+    # There a batch is what one optimizer update takes.
+    PrimeRL: {"updates_per_batch": 1},
+    PipelineRL: {"updates_per_batch": 1},
+    Laminar: {"updates_per_batch": 1},
+}
+"""What a system needs besides its rule."""
+
+
 PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "groups": groups,
     "single": single,
@@ -65,6 +89,7 @@ PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "one-step-off": lambda: groups(staleness=OneStepOff()),
     "bounded-lag": lambda: groups(staleness=BoundedLag(eta_batches=2)),
     "drop-by-age": lambda: groups(staleness=DropByAge(max_lag_updates=32)),
+    **{system.model_fields["kind"].default.replace("_", "-"): partial(under, system) for system in SYSTEMS},
 }
 LEARNERS: Final[Mapping[str, Callable[[], LearnConfig]]] = {
     "sao": lambda: learning("sao"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from simulator.systems.aged import (
     GLM5,
@@ -17,6 +17,7 @@ from simulator.systems.aged import (
     Slime,
     Torchforge,
 )
+from simulator.systems.base import System
 from simulator.systems.gated import (
     Areal,
     NemoInOrder,
@@ -59,3 +60,5 @@ AnySystem: TypeAlias = (
     | MinimaxWfifo
     | Laminar
 )
+
+SYSTEMS: Final[tuple[type[System], ...]] = get_args(AnySystem)

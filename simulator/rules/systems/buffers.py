@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.rules.admission import always
+from simulator.rules.admission import always, back_pressure
 from simulator.rules.on_sync import abort_and_restart, pull_when_idle
 from simulator.rules.selection import oldest_submitted_first, uniformly_random, windowed_fifo
 from simulator.rules.staleness import Staleness
@@ -39,6 +39,9 @@ def minimax_wfifo(
 ) -> Staleness:
     """Windowed first in, first out: complete groups within W = 0.3 N of the head of the line.
 
+    No more than N rollouts are started and not taken (*choice*: without a bound everything beyond the
+    window would pile up behind a long rollout).
+
     Args:
         window_share: of N.
         generation_rollouts: N; *choice*, None for the slots of all engines.
@@ -53,7 +56,7 @@ def minimax_wfifo(
             f"window_share ({window_share}) of {n} rollouts holds {groups} groups, less than a batch of"
             f" {shape.batch_rollouts} rollouts: it never fills"
         )
-    return Staleness(admission=always, selection=windowed_fifo(groups))
+    return Staleness(admission=back_pressure(always, n), selection=windowed_fifo(groups))
 
 
 def laminar(shape: Shape) -> Staleness:  # noqa: ARG001
