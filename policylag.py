@@ -188,12 +188,13 @@ def _overview() -> str:
 
 def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, options: Options) -> int:
     """Keep the run if a folder was named, and say what it came to."""
+    from analysis.chrometrace import trace_json
     from analysis.collapse import Criteria
     from analysis.outcomes import outcomes
     from analysis.runs import from_log
     from analysis.terminal import run_json, run_text
     from simulator.config import share_clipped
-    from simulator.runfolder import write_run
+    from simulator.runfolder import write_run, write_text
     from simulator.studies.quick import CRITERIA
 
     # A learning run is named by what it really ran, whatever experiment its fields were changed from.
@@ -201,6 +202,8 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     if options.out is not None:
         write_run(options.out, run.log, config, arm=arm)
     recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock="simulated")
+    if options.out is not None:
+        write_text(options.out / "trace.json", trace_json(recorded))
     found = outcomes(recorded, Criteria(**CRITERIA))
     found |= {"clipped_length_share": share_clipped(run.config.lengths), "digest": run.log.digest()}
     print(run_json(found) if options.json else run_text(found))
