@@ -149,6 +149,8 @@ class Buffer:
         while True:
             for group in self._extract(old):
                 self._drop(group, "too_old")
+            if self.queued_rollouts < self.batch_rollouts:
+                return None
             places = self.selection(list(self.candidates), self._question(version))
             if places is None:
                 return None

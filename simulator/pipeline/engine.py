@@ -124,6 +124,7 @@ class Engine(ABC):
         """
         if self.paused:
             return []
+        self._drop_vacated()
         tie = self.position(now_s) + TIE_STEPS * self.unit
         out = sorted((rollout_id, slot) for position, rollout_id, slot in self.heap if position <= tie)
         if out:
@@ -140,6 +141,7 @@ class Engine(ABC):
 
         The token under way is lost; `plan` must follow.
         """
+        self._drop_vacated()
         here = self.position(now_s)
         out = []
         for _, rollout_id, slot in self.heap:
@@ -169,6 +171,12 @@ class Engine(ABC):
             self.pauses.append((self._paused_s, now_s, self._why_paused))
         self.paused = False
         self._go_on(now_s, now_s - self._paused_s)
+
+    def _drop_vacated(self) -> None:
+        """Nobody has taken the place of the rollout that ended."""
+        if self.vacated:
+            heappop(self.heap)
+            self.vacated = False
 
     @abstractmethod
     def _left(self, now_s: float, *, everything: bool) -> None:
