@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from simulator.validation import applied_compute, barriers, gates, lags
+from simulator.validation import applied_compute, barriers, gates, lags, trinity, verl_async
 from simulator.validation.row import Row
 
 CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
@@ -19,6 +19,9 @@ CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     gates.aggregate_gate,
     gates.drops,
     applied_compute.measured_rows,
+    verl_async.verl_asynchronous,
+    trinity.trinity_gsm8k,
+    trinity.trinity_alfworld,
 )
 
 

@@ -9,8 +9,8 @@ are not used: all are predicted with the 98.77 s of staleness 0.
 
 The lengths that come out have a mean of about 1,600 tokens and a sigma of .74. Of what is predicted, .5 is
 furthest off, 14 % too fast: 14 of the 20 s are its own longer updates, 6 are waiting, of which 27 s are
-simulated and 33 s were measured. Left out are rows that do not balance (16 + 16, and take 1), and the colocated run on 64 GPUs, whose
-generation was measured faster than on 128 (151 against 178 s).
+simulated and 33 s were measured. Left out are rows that do not balance (16 + 16, and require 1), and the
+colocated run on 64 GPUs, whose generation was measured faster than on 128 (151 against 178 s).
 
 References:
     https://verl.readthedocs.io/en/latest/advance/fully_async.html
@@ -33,7 +33,7 @@ from simulator.rules.staleness import sync
 from simulator.rules.systems.shape import Shape
 from simulator.rules.systems.verl import verl_fully_async
 from simulator.validation.row import Row, within
-from simulator.validation.wave import Speed, ends_s, lognormal_sample, trained_by_s
+from simulator.validation.wave import Floats, Speed, ends_s, lognormal_sample, trained_by_s
 from simulator.world.lengths import LogNormalOfLog
 
 SOURCE: Final = "verl, fully async policy, 2025"
@@ -91,7 +91,7 @@ class Lengths:
     sigma: float
 
 
-def colocated_and_apart() -> Iterator[Row]:
+def verl_asynchronous() -> Iterator[Row]:
     """The two runs that lengths are fitted to, then the three that they are not."""
     lengths = fitted()
     step_s, steps = _mean_step(colocated_run(lengths), pushes_left_out=0)
@@ -110,12 +110,16 @@ def fitted() -> Lengths:
 
 def fit(generation_s: float, step_s: float, *, draws: int = 48) -> Lengths:
     """The lengths that make a colocated generation and a step of staleness 0 last so long."""
-    target = np.log([generation_s, step_s])
+
+    def misses(point: Floats) -> Floats:
+        lengths = Lengths(mean=math.exp(point[0]), sigma=float(point[1]))
+        return np.asarray(np.log(waves(lengths, draws=draws)) - np.log([generation_s, step_s]))
+
     found = least_squares(
-        lambda point: np.log(waves(Lengths(mean=math.exp(point[0]), sigma=point[1]), draws=draws)) - target,
+        misses,
         x0=[math.log(2000), 0.7],
         bounds=([math.log(50), 0.1], [math.log(20_000), 2.0]),
-        diff_step=1e-3,
+        diff_step=np.array([1e-3]),
     )
     return Lengths(mean=math.exp(found.x[0]), sigma=float(found.x[1]))
 

@@ -12,7 +12,7 @@ smooth in its parameters and takes milliseconds; predictions go through the pipe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
