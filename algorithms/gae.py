@@ -57,7 +57,7 @@ def length_adaptive(alpha: float) -> LambdaRule:
     def rule(action_tokens: Int[Tensor, " B"]) -> Float64[Tensor, " B"]:
         # A row without actions belongs to no rollout; any lambda does.
         length = action_tokens.double().where(action_tokens > 0, math.inf)
-        shortest = length.min().item()
+        shortest = length.min().item() if len(length) else math.inf
         if alpha * shortest < 1:
             raise ValueError(
                 f"alpha = {alpha} makes lambda = {1 - 1 / (alpha * shortest):g} for a rollout of "

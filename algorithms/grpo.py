@@ -21,7 +21,16 @@ def grpo(*, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate =
     """A group for a baseline, PPO's clip against the trainer's latest weights for trust.
 
     As usually run asynchronously: the ratio never sees the engine's log-probs, so staleness goes
-    uncorrected. The upper width is DAPO's clip-higher; GRPO as published has 0.2 on both sides.
+    uncorrected. The small number beside the deviation is verl's 1e-6, and a group of one has advantage
+    zero: see `advantage.group_centred`. Nothing bounds a bad token's ratio from above but `trust.dual_clip`.
+
+    Args:
+        eps_low, eps_high: half-widths of the clip. The upper default is DAPO's clip-higher; GRPO as published
+            has 0.2 on both sides.
+        aggregate: *choice*, `sequence_mean` as published.
+
+    Raises:
+        ValueError: `eps_low` or `eps_high` outside its range.
 
     References:
         Shao et al., DeepSeekMath, 2024. https://arxiv.org/abs/2402.03300.
@@ -38,7 +47,17 @@ def grpo(*, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate =
 def grpo_behaviour_clip(
     *, eps_low: float = 0.2, eps_high: float = 0.28, aggregate: Aggregate = sequence_mean
 ) -> Estimator:
-    """A group for a baseline, PPO's one-sided clip against the engine that sampled each token."""
+    """A group for a baseline, PPO's one-sided clip against the engine that sampled each token.
+
+    Args:
+        eps_low, eps_high, aggregate: as for `grpo`.
+
+    Raises:
+        ValueError: `eps_low` or `eps_high` outside its range.
+
+    References:
+        Shao et al., DeepSeekMath, 2024. https://arxiv.org/abs/2402.03300.
+    """
     return Estimator(
         advantage=group_standardised,
         log_ratio=per_token,
@@ -52,7 +71,17 @@ def grpo_dis(
 ) -> Estimator:
     """A group for a baseline, SAO's double-sided mask against the engine that sampled each token.
 
-    The "GRPO + DIS" arm of Hou et al., 2026. https://arxiv.org/abs/2607.07508.
+    The "GRPO + DIS" arm of SAO's paper.
+
+    Args:
+        eps_low, eps_high: half-widths of the open band, SAO's.
+        aggregate: *choice*, `sequence_mean`, so that it differs from `grpo` in its trust region alone.
+
+    Raises:
+        ValueError: `eps_low` or `eps_high` outside its range.
+
+    References:
+        Hou et al., SAO, 2026. https://arxiv.org/abs/2607.07508.
     """
     return Estimator(
         advantage=group_standardised,

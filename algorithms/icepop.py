@@ -62,6 +62,9 @@ def kpop(
 
     Raises:
         ValueError: an option outside its range.
+
+    References:
+        Guo et al., KPop, 2026. https://ringtech.notion.site/kpop.
     """
     return grpo_corrected(
         rejection.kpop(delta, weight=weight),

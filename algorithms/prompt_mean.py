@@ -39,7 +39,7 @@ def each_prompt_alike(
     shares = own.sum() / (prompts * own.clamp(min=1)).double()
 
     def weigh(some: Batch) -> Float[Tensor, "B T"]:
-        place = torch.searchsorted(groups, some.group_ids).clamp(max=len(groups) - 1)
+        place = torch.searchsorted(groups, some.group_ids.contiguous()).clamp(max=len(groups) - 1)
         if (groups[place] != some.group_ids).any():
             raise ValueError("a group is not in the batch that fixed() was given: fix this batch first")
         weight = shares[place, None].to(some.behaviour_log_probs.dtype)

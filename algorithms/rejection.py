@@ -142,6 +142,9 @@ def kpop(delta: float, *, weight: Correction = unweighted) -> Correction:
 
     Raises:
         ValueError: `delta` is not positive.
+
+    References:
+        Guo et al., KPop, 2026. https://ringtech.notion.site/kpop.
     """
     if not delta > 0:
         raise ValueError(f"delta must be positive, got {delta}")

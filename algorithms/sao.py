@@ -88,7 +88,17 @@ def sao(
 def sao_running_mean(*, eps_low: float = 0.3, eps_high: float = 5.0) -> Estimator:
     """SAO's ablation without a critic: a running mean of earlier rewards for a baseline.
 
-    The learner fills `Batch.baselines` from a `baseline.RewardHistory`.
+    The learner fills `Batch.baselines` from a `baseline.RewardHistory`: of each prompt's last 8 rewards, or
+    of the last 128 of all prompts where none comes back.
+
+    Args:
+        eps_low, eps_high: half-widths of the open band.
+
+    Raises:
+        ValueError: `eps_low` or `eps_high` outside its range.
+
+    References:
+        Hou, Li, Tang, Dong, SAO, 2026. https://arxiv.org/abs/2607.07508.
     """
     return Estimator(
         advantage=running_mean,

@@ -125,7 +125,7 @@ def inside(eps_low: float, eps_high: float) -> Callable[[Float[Tensor, "B T"]], 
         slack = 2 * torch.finfo(dtype).eps
         above = floor + slack * max(1.0, abs(floor)) if low > 0 else floor
         below = ceiling - slack * max(1.0, ceiling) if ceiling < math.inf else ceiling
-        edges = torch.tensor([above, below], dtype=dtype)
+        edges = torch.tensor([above, below], dtype=dtype, device="cpu")
         return edges.nextafter(edges.flip(0)).tolist()
 
     def keep(log_ratio: Float[Tensor, "B T"]) -> Bool[Tensor, "B T"]:

@@ -99,7 +99,8 @@ def soft_weight(
     .. math:: \mathrm{sg}[\phi(w)]\, A \log\pi, \qquad \phi(w) = e^{\lambda}\, w^{k}\, e^{-\lambda w}, \quad
         \phi(1) = 1
 
-    w is the ratio of the whole rollout: pair it with `per_sequence_product`.
+    w is the ratio of the whole rollout: pair it with `per_sequence_product`. As in TRL, w is first cut to
+    :math:`[10^{-8}, e^{20}]`.
 
     Args:
         k_good, lam_good: k and lambda where the advantage is not negative.

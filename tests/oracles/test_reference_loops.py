@@ -186,6 +186,11 @@ def drawn(
     return batch, read["pi"]
 
 
+def sizes(name: str) -> dict[str, int]:
+    """VAPO refuses rollouts under twenty actions."""
+    return {"shortest": 20, "longest": 32} if name == "vapo" else {}
+
+
 def _wide(row: list, width: int, fill: float = math.nan) -> list:
     return [*row, *[fill] * (width - len(row))]
 
@@ -197,18 +202,14 @@ def test_every_composition_has_a_twin():
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("name", by_name())
 def test_loss_and_gradient(name: str, steps: tuple[float, ...]):
-    estimator = by_name()[name]()
     for seed in range(SEEDS):
-        sizes = {"shortest": 20, "longest": 32} if name == "vapo" else {}
-        batch, log_probs = drawn(seed, steps, **sizes)
-        loss, gradient = loss_and_gradient(estimator, log_probs, batch)
+        batch, log_probs = drawn(seed, steps, **sizes(name))
         rows = rows_of(batch, log_probs.tolist())
+        loss, gradient = loss_and_gradient(by_name()[name](), log_probs, batch)
         wanted, slopes = tba(rows) if name == "tba" else evaluated(TWINS[name], rows)
         assert loss.item() == pytest.approx(wanted, rel=1e-9, abs=1e-9), seed
-        by_token = torch.zeros_like(gradient)
-        by_token[batch.action_mask] = torch.tensor(
-            [slope for row in slopes for slope in row], dtype=torch.float64
-        )
+        flat = torch.tensor([slope for row in slopes for slope in row], dtype=torch.float64)
+        by_token = torch.zeros_like(gradient).masked_scatter(batch.action_mask, flat)
         torch.testing.assert_close(gradient, by_token, rtol=1e-9, atol=1e-9)
 
 
@@ -227,3 +228,23 @@ def test_the_trainer_may_forget_to_detach():
             again, same = loss_and_gradient(make(), log_probs, attached)
             torch.testing.assert_close((again, same), (loss, gradient), rtol=0, atol=0)
             assert all(tensor.grad is None for tensor in fields.values()), name
+
+
+@pytest.mark.parametrize("name", by_name())
+def test_tensors_are_made_where_the_batch_is(name: str):
+    """A default device that refuses to mix with others stands for a GPU."""
+    batch, log_probs = drawn(1, STEPS["usual"], **sizes(name))
+    torch.set_default_device("meta")
+    try:
+        loss, _ = loss_and_gradient(by_name()[name](), log_probs, batch)
+    finally:
+        torch.set_default_device(None)
+    assert loss.isfinite()
+
+
+@pytest.mark.parametrize("name", by_name())
+def test_no_rollouts_lose_nothing(name: str):
+    batch, log_probs = drawn(1, STEPS["usual"], **sizes(name))
+    loss, gradient = loss_and_gradient(by_name()[name](), log_probs[:0], batch.rows(slice(0, 0)))
+    assert loss.item() == 0
+    assert gradient.shape == log_probs[:0].shape
