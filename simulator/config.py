@@ -14,6 +14,7 @@ from simulator.systems.base import System
 from simulator.systems.every import AnySystem
 from simulator.world.decoding import Engine, FixedSpeed, LoadDependent
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
+from simulator.world.service import Balance
 from simulator.world.trace_csv import read_lengths
 
 # Upper bounds keep sums exact and finite; they are far beyond any machine.
@@ -92,6 +93,17 @@ class PipelineConfig(_Record):
     """Optimizer updates until the run ends, in all."""
     policy_update_s: Time = 10.0
     policy_update_s_per_token: Time = 0.0
+    """For each token of the data-parallel rank that has most."""
+    log_prob_s: Time = 0.0
+    """Log-probs under the trainer's own weights (pi_old), of a whole batch, before its first update."""
+    log_prob_s_per_token: Time = 0.0
+    reference_s: Time = 0.0
+    """Log-probs under a reference policy, likewise."""
+    reference_s_per_token: Time = 0.0
+    data_parallel: Count = 1
+    """Ranks that share a batch's rollouts: whatever is per token waits for the one with the most tokens."""
+    data_parallel_balance: Balance = "longest_first"
+    """How they share: the longest first, each to the rank with the fewest tokens so far; or in turn."""
     critic_update_s: Time = 0.0
     critic_updates: Annotated[int, Field(ge=0)] = 0
     """Critic updates before each policy update, on the same rollouts."""
@@ -191,6 +203,9 @@ def _rollouts_fit(config: PipelineConfig) -> str | None:
 def _has_effect(config: PipelineConfig) -> str | None:
     if config.critic_update_s > 0 and config.critic_updates == 0:
         return f"critic_update_s ({config.critic_update_s}) has no effect with critic_updates 0"
+    per_token = ("policy_update_s_per_token", "log_prob_s_per_token", "reference_s_per_token")
+    if config.data_parallel > 1 and not any(getattr(config, name) for name in per_token):
+        return f"data_parallel ({config.data_parallel}) has no effect while no time is per token"
     if config.prompt_tokens > 0 and isinstance(config.engine, FixedSpeed):
         return f"prompt_tokens ({config.prompt_tokens}) has no effect on an engine of fixed speed"
     if config.length_correlation > 0 and config.group_size == 1:

@@ -57,6 +57,7 @@ class Rollouts:
         "finished_s",
         "group_size",
         "made_before",
+        "observed_tokens",
         "place",
         "position",
         "resumed_s",
@@ -84,6 +85,8 @@ class Rollouts:
         """Those that were cut short, of the few rollouts that have any."""
         self.made_before: dict[int, int] = {}
         """Tokens made before the present stint."""
+        self.observed_tokens: dict[int, int] = {}
+        """Tokens that environments have returned so far, of rollouts with turns."""
         self.resumed_s: dict[int, float] = {}
         """When the present stint began, if it is not the first."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import simpy
@@ -15,7 +15,7 @@ from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollouts, Update, Views
 from simulator.pipeline.workload import Workload
-from simulator.world.service import fixed_and_per_token
+from simulator.world.service import busiest_rank_tokens, fixed_and_per_token
 
 
 @final
@@ -49,6 +49,16 @@ class Trainer:
         self.on_take = on_take
         self.progress = progress
         self.policy_update_s = fixed_and_per_token(config.policy_update_s, config.policy_update_s_per_token)
+        passes = (
+            ("log_prob", config.log_prob_s, config.log_prob_s_per_token),
+            ("reference", config.reference_s, config.reference_s_per_token),
+        )
+        self.passes = [
+            (cause, fixed_and_per_token(fixed_s, s_per_token))
+            for cause, fixed_s, s_per_token in passes
+            if fixed_s or s_per_token
+        ]
+        """Over a whole batch, before its first update, with the weights that the trainer holds then."""
         self.version = 0
         self.training: list[int] = []
         """Taken from the queue; the updates on them are not done yet."""
@@ -86,9 +96,12 @@ class Trainer:
             version=self.version, index_in_batch=index, rollouts=Views(self.table, ids), start_s=start_s
         )
         result = self.workload.train(update)
+        if index == 0:
+            for cause, pass_s in self.passes:
+                yield from self._busy(cause, pass_s(self._busiest_rank_tokens(self.training)))
         for _ in range(config.critic_updates):
             yield from self._busy("critic_update", config.critic_update_s)
-        yield from self._busy("policy_update", self.policy_update_s(tokens))
+        yield from self._busy("policy_update", self.policy_update_s(self._busiest_rank_tokens(ids)))
         self.ledger.move("training", "trained", len(ids), tokens)
         self.journal.trained(
             update,
@@ -102,6 +115,14 @@ class Trainer:
         del self.training[: config.rollouts_per_update]
         self.version += 1
         self.progress(self.version)
+
+    def _busiest_rank_tokens(self, ids: Sequence[int]) -> int:
+        """What one rank has to go through: tokens that were made, and those that environments returned."""
+        observed = self.table.observed_tokens
+        if self.config.data_parallel == 1 and not observed:
+            return self.buffer.tokens(ids)
+        tokens = [self.table.tokens[i] + observed.get(i, 0) for i in ids]
+        return busiest_rank_tokens(tokens, self.config.data_parallel, self.config.data_parallel_balance)
 
     def _busy(self, cause: str, duration_s: float) -> Process:
         start_s = self.env.now
