@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 ORACLES := .venv-oracles
+PEERS := .venv-peers
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python $(PIP_INSTALL)
 PRINT_SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-oracles study test oracles check format bench clean
+.PHONY: help setup setup-dev setup-oracles setup-peers study test oracles check format bench clean
 
 help:
 	@echo "make study   install, then run the main study: four estimators under one asynchronous pipeline"
@@ -48,9 +49,19 @@ $(ORACLES)/.ready: oracles.txt $(VENV)/.ready-dev
 	@$(ORACLES)/bin/python -c 'import rlax, trl, verl.trainer.ppo.core_algos'
 	@touch $@
 
+# The same way, for what is measured beside us. Few tries: without a network `make bench` goes on without it.
+$(PEERS)/.ready: peers.txt $(VENV)/.ready-dev
+	@echo "installing a peer to measure beside into $(PEERS) (once)"
+	@test -x $(PEERS)/bin/python || $(BIN)/python -m venv $(PEERS)
+	@$(BIN)/python $(PRINT_SITE) > "$$($(PEERS)/bin/python $(PRINT_SITE))/_shared.pth"
+	@$(PEERS)/bin/python $(PIP_INSTALL) --retries 1 --timeout 10 --no-deps --requirement peers.txt
+	@$(PEERS)/bin/python -c 'import fleet_sim'
+	@touch $@
+
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev
 setup-oracles: $(ORACLES)/.ready
+setup-peers: $(PEERS)/.ready
 
 study: setup
 	@$(BIN)/policylag study quick $(ARGS)
@@ -72,6 +83,9 @@ format: setup-dev
 
 bench: setup-dev
 	@$(BIN)/python -m benchmarks $(ARGS)
+	@if $(MAKE) --no-print-directory setup-peers; \
+		then $(PEERS)/bin/python -m benchmarks.bench_peer $(ARGS); \
+		else echo "vllm-sr-sim: not measured, it could not be installed"; fi
 
 clean:
-	rm -rf $(VENV) $(ORACLES) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ORACLES) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

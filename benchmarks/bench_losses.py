@@ -4,9 +4,10 @@
 
 Ours is `total`, `loss` and `backward`, as in a training step. By hand is the formula as one would type it:
 masked by multiplication, so that one NaN in the padding ruins it, and without a bound on the ratio. Where
-polgrad knows the formula it stands beside. Before anything is timed, loss and gradient must agree. Memory is
-the peak above the inputs, of forward and backward together, the gradient itself included. The bars are 1.2
-times the time and 1.1 times the memory by hand, and no slower than polgrad.
+polgrad knows the formula it stands beside, and so does TRL where it is installed (see `loss_peers`): `make
+oracles`, then `.venv-oracles/bin/python -m benchmarks.bench_losses`. Before anything is timed, loss and
+gradient must agree. Memory is the peak above the inputs, of forward and backward together, the gradient itself
+included. The bars are 1.2 times the time and 1.1 times the memory by hand, and no slower than polgrad.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import polgrad
 import torch
 from torch import Tensor
 
@@ -31,6 +31,7 @@ from algorithms.gspo import gspo
 from algorithms.rollout import Batch
 from algorithms.sao import sao
 from algorithms.tis import token_tis
+from benchmarks import loss_peers
 from benchmarks.memory import peak_bytes
 from benchmarks.turns import best_seconds
 
@@ -40,11 +41,12 @@ Loss = Callable[[Tensor, Batch, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One formula, written three times."""
+    """One formula, written up to four times."""
 
     estimator: Estimator
     by_hand: Loss
     polgrad: Loss | None = None
+    trl: Loss | None = None
 
 
 def sequence_mean(terms: Tensor, mask: Tensor) -> Tensor:
@@ -99,38 +101,27 @@ def hand_decoupled(lp: Tensor, b: Batch, a: Tensor) -> Tensor:
     return -sequence_mean(weight * clip((lp - b.old_log_probs).exp(), a, 0.2, 0.2), b.action_mask)
 
 
-def of_polgrad(config: polgrad.PolicyLossConfig, lp: Tensor, b: Batch, a: Tensor) -> Tensor:
-    return polgrad.policy_loss(
-        config,
-        logprobs=lp,
-        old_logprobs=b.old_log_probs,
-        rollout_logprobs=b.behaviour_log_probs,
-        advantages=a,
-        response_mask=b.action_mask,
-    ).loss
-
-
-def polgrad_config(name: str, **changes: object) -> polgrad.PolicyLossConfig:
-    return dataclasses.replace(polgrad.ALGORITHMS[name].loss, kl=None, **changes)
-
-
-WIDE = polgrad_config("grpo", clip=polgrad.ClipConfig(eps_low=0.2, eps_high=0.28))
-TRUNCATED = dataclasses.replace(WIDE, is_correction=polgrad.ISCorrectionConfig(cap=2.0, level="token"))
-
 ROWS: dict[str, Row] = {
-    "grpo": Row(estimator=grpo(), by_hand=hand_grpo, polgrad=partial(of_polgrad, WIDE)),
+    "grpo": Row(
+        estimator=grpo(), by_hand=hand_grpo, polgrad=loss_peers.POLGRAD_GRPO, trl=loss_peers.TRL_GRPO
+    ),
     "grpo_behaviour_clip": Row(
         estimator=grpo_behaviour_clip(),
         by_hand=partial(against_mu, hand_grpo),
-        polgrad=partial(against_mu, partial(of_polgrad, WIDE)),
+        polgrad=partial(against_mu, loss_peers.POLGRAD_GRPO),
+        trl=partial(against_mu, loss_peers.TRL_GRPO),
     ),
     "grpo_dis": Row(estimator=grpo_dis(), by_hand=partial(hand_double_sided, sequence_mean)),
     "sao": Row(estimator=sao(), by_hand=partial(hand_double_sided, token_mean)),
-    "cispo": Row(estimator=cispo(), by_hand=hand_cispo, polgrad=partial(of_polgrad, polgrad_config("cispo"))),
-    "gspo": Row(estimator=gspo(), by_hand=hand_gspo, polgrad=partial(of_polgrad, polgrad_config("gspo"))),
+    "cispo": Row(
+        estimator=cispo(), by_hand=hand_cispo, polgrad=loss_peers.POLGRAD_CISPO, trl=loss_peers.TRL_CISPO
+    ),
+    "gspo": Row(
+        estimator=gspo(), by_hand=hand_gspo, polgrad=loss_peers.POLGRAD_GSPO, trl=loss_peers.TRL_GSPO
+    ),
     # Shorter still, if every token of a rollout has the same advantage, which an estimator cannot know.
     "gspo, [B] advantages": Row(estimator=gspo(), by_hand=hand_gspo_by_rollout),
-    "token_tis": Row(estimator=token_tis(), by_hand=hand_token_tis, polgrad=partial(of_polgrad, TRUNCATED)),
+    "token_tis": Row(estimator=token_tis(), by_hand=hand_token_tis, polgrad=loss_peers.POLGRAD_TOKEN_TIS),
     "decoupled_ppo": Row(estimator=decoupled_ppo(), by_hand=hand_decoupled),
 }
 
@@ -174,7 +165,9 @@ def step(loss: Loss, leaf: Tensor, batch: Batch, advantages: Tensor) -> Tensor:
 
 
 def measure(name: str, row: Row, batch: Batch, log_probs: Tensor, advantages: Tensor, repeats: int) -> str:
-    losses = [partial(ours, row.estimator), row.by_hand, *([row.polgrad] if row.polgrad else [])]
+    others = {"polgrad": row.polgrad, "trl": row.trl if importlib.util.find_spec("trl") else None}
+    beside = {name: loss for name, loss in others.items() if loss}
+    losses = [partial(ours, row.estimator), row.by_hand, *beside.values()]
     leaf = log_probs.requires_grad_()
     works = [partial(step, loss, leaf, batch, advantages) for loss in losses]
     results = [(work(), leaf.grad) for work in works]
@@ -194,8 +187,8 @@ def measure(name: str, row: Row, batch: Batch, log_probs: Tensor, advantages: Te
         f" ratio {seconds[0] / seconds[1]:4.2f}; peak {peaks[0] / unit:5.2f} x [B, T],"
         f" by hand {peaks[1] / unit:5.2f}, ratio {peaks[0] / peaks[1]:4.2f}"
     )
-    if row.polgrad:
-        text += f"; polgrad {seconds[2] * 1e3:7.2f} ms, {peaks[2] / unit:5.2f}"
+    for other, time_s, peak in zip(beside, seconds[2:], peaks[2:], strict=True):
+        text += f"; {other} {time_s * 1e3:7.2f} ms, {peak / unit:5.2f}"
     return text
 
 
@@ -243,7 +236,8 @@ def main() -> None:
         advantages = per_token if name == "sao" else per_rollout
         print(measure(name, row, batch, log_probs, advantages, args.repeats), flush=True)
     print(gae_line(batch, max(1, args.repeats // 10)))
-    print("trl: not measured,", "a trainer's method" if importlib.util.find_spec("trl") else "not installed")
+    if importlib.util.find_spec("trl") is None:
+        print("trl: not measured, not installed here (make oracles)")
 
 
 if __name__ == "__main__":
