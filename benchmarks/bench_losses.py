@@ -6,8 +6,8 @@ Ours is `total`, `loss` and `backward`, as in a training step. By hand is the fo
 masked by multiplication, so that one NaN in the padding ruins it, and without a bound on the ratio. Where
 polgrad knows the formula it stands beside, and so does TRL where it is installed (see `loss_peers`): `make
 oracles`, then `.venv-oracles/bin/python -m benchmarks.bench_losses`. Before anything is timed, loss and
-gradient must agree. Memory is the peak above the inputs, of forward and backward together, the gradient itself
-included. The bars are 1.2 times the time and 1.1 times the memory by hand, and no slower than polgrad.
+gradient must agree. Memory is the peak above the inputs, of forward and backward together, the gradient
+itself included. The bars are 1.2 times the time and 1.1 times the memory by hand, and no slower than polgrad.
 """
 
 from __future__ import annotations
