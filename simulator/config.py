@@ -12,7 +12,9 @@ from simulator.rules.staleness import Staleness
 from simulator.rules.systems.shape import Shape
 from simulator.systems.base import System
 from simulator.systems.every import AnySystem
+from simulator.world.amounts import Amount
 from simulator.world.decoding import Engine, FixedSpeed, LoadDependent
+from simulator.world.episodes import EpisodeLaw, SingleTurn
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.service import Balance
 from simulator.world.trace_csv import read_lengths
@@ -116,12 +118,39 @@ class PipelineConfig(_Record):
     lengths: Annotated[Law, Field(discriminator="kind")]
     length_correlation: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Within a prompt, on the Gaussian scale."""
+    episode: Annotated[EpisodeLaw, Field(discriminator="kind")] = SingleTurn()
+    """What happens in a rollout besides answering."""
+    environment_start_s: Amount = Amount()
+    """From a rollout's admission until its environment is there and an engine can be asked."""
+    reward_s: Amount = Amount()
+    """From a rollout's last token until its reward is known; then it can be trained on."""
+    environments: Count | None = None
+    """Rollouts that can be under way at once, whether they decode or wait, from admission to reward; None for
+    as many as slots."""
+    validate_every_updates: Count | None = None
+    """Validation rollouts are asked of the same engines after every so many updates; None for never."""
+    validation_rollouts: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Each time; of one turn, as long as `lengths` say, never trained on."""
+    validation_priority: Literal["before", "among"] = "before"
+    """They get free slots before rollouts for training do, or the two in turn."""
+    validation_blocks_trainer: bool = True
+    """The trainer goes on when all of them have ended."""
     staleness: Annotated[StalenessRule, Field(discriminator="kind")] = Unbounded()
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     @property
     def batch_rollouts(self) -> int:
         return self.updates_per_batch * self.rollouts_per_update
+
+    @property
+    def has_environments(self) -> bool:
+        """Does a rollout do anything besides decoding one answer?"""
+        waits = (self.environment_start_s, self.reward_s)
+        return (
+            not isinstance(self.episode, SingleTurn)
+            or self.environments is not None
+            or not all(amount.is_zero for amount in waits)
+        )
 
     @property
     def updates_per_push(self) -> int:
@@ -204,6 +233,11 @@ def _has_effect(config: PipelineConfig) -> str | None:
     if config.critic_update_s > 0 and config.critic_updates == 0:
         return f"critic_update_s ({config.critic_update_s}) has no effect with critic_updates 0"
     per_token = ("policy_update_s_per_token", "log_prob_s_per_token", "reference_s_per_token")
+    if (config.validate_every_updates is None) is (config.validation_rollouts > 0):
+        return (
+            f"validation_rollouts ({config.validation_rollouts}) and validate_every_updates"
+            f" ({config.validate_every_updates}) have no effect without each other"
+        )
     if config.data_parallel > 1 and not any(getattr(config, name) for name in per_token):
         return f"data_parallel ({config.data_parallel}) has no effect while no time is per token"
     if config.prompt_tokens > 0 and isinstance(config.engine, FixedSpeed):
