@@ -8,8 +8,8 @@ its tokens come one by one, so no count has to change while it decodes. One that
 tokens that it never made (`cut`), and what it had made is dropped: so a token is generated once, and dropped
 once, however often its rollout begins again.
 
-Every move is checked for what it takes from; the sums over all states every `check_every` moves, and at
-the end of a run.
+Every move is checked for what it takes from; the sums over all states once in a while, at the end of a run,
+and, if `checks_always`, at every move.
 
 Reconciling what was generated with what was consumed and discarded is the quickest check of an
 asynchronous run: https://github.com/marin-community/marin/pull/8936.
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Final, final
 
 STATES: Final = ("in_flight", "waiting", "queued", "training", "trained", "dropped")
+_STARTS_PER_CHECK: Final = 128
 
 
 class LedgerError(Exception):
@@ -31,8 +32,7 @@ class Ledger:
     """Counts of rollouts and of tokens by state; `waiting` means for slower members of its group."""
 
     __slots__ = (
-        "_unchecked",
-        "check_every",
+        "checks_always",
         "dropped_by_reason",
         "generated_rollouts",
         "generated_tokens",
@@ -40,15 +40,14 @@ class Ledger:
         "tokens",
     )
 
-    def __init__(self, *, check_every: int = 256) -> None:
-        self.check_every = check_every
+    def __init__(self, *, checks_always: bool = False) -> None:
+        self.checks_always = checks_always
         self.generated_rollouts = 0
         self.generated_tokens = 0
         self.rollouts = dict.fromkeys(STATES, 0)
         self.tokens = dict.fromkeys(STATES, 0)
         self.dropped_by_reason: dict[str, tuple[int, int]] = {}
         """Reason -> (rollouts, tokens)."""
-        self._unchecked = 0
 
     def start(self, tokens: int) -> None:
         """One rollout of `tokens` began to decode."""
@@ -56,8 +55,7 @@ class Ledger:
         self.generated_tokens += tokens
         self.rollouts["in_flight"] += 1
         self.tokens["in_flight"] += tokens
-        self._unchecked += 1
-        if self._unchecked >= self.check_every:
+        if self.checks_always or not self.generated_rollouts % _STARTS_PER_CHECK:
             self.check()
 
     def move(self, source: str, target: str, rollouts: int, tokens: int) -> None:
@@ -74,8 +72,7 @@ class Ledger:
         size[source] = left_tokens
         count[target] += rollouts
         size[target] += tokens
-        self._unchecked += 1
-        if self._unchecked >= self.check_every:
+        if self.checks_always:
             self.check()
 
     def cut(self, state: str, tokens: int) -> None:
@@ -94,7 +91,6 @@ class Ledger:
 
     def check(self) -> None:
         """Raise LedgerError, with every number, unless the sums hold exactly."""
-        self._unchecked = 0
         if (
             sum(self.rollouts.values()) != self.generated_rollouts
             or sum(self.tokens.values()) != self.generated_tokens

@@ -162,17 +162,21 @@ class Door:
     def _start(self, engine: Engine, slot: int, now_s: float) -> None:
         self.allowance -= 1
         if self.again:
-            place, tokens = self.again.popleft()
-        else:
-            place = self.next_place
-            tokens = next(self.lengths_tokens)
-            if tokens < 1:
-                prompt, member = divmod(place, self.table.group_size)
-                raise ValueError(
-                    f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
-                )
-            self.next_place = place + 1
-        self.start(engine, slot, place, tokens, now_s)
+            self.start(engine, slot, *self.again.popleft(), now_s)
+            return
+        place = self.next_place
+        tokens = next(self.lengths_tokens)
+        if tokens < 1:
+            prompt, member = divmod(place, self.table.group_size)
+            raise ValueError(
+                f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
+            )
+        self.next_place = place + 1
+        # `start`, spelled out: it is done for every rollout
+        table = self.table
+        self.ledger.start(tokens)
+        rollout_id = table.add(place, tokens, engine.index, now_s, engine.latest)
+        table.position.append(engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s))
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """Without asking."""

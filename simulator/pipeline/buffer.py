@@ -126,8 +126,12 @@ class Buffer:
 
     def _first(self, version: int) -> list[Group] | None:
         """First in, first out."""
-        if self.queued_rollouts < self.batch_rollouts and self.age_limit is keep_all:
-            return None
+        if self.age_limit is keep_all:
+            if self.queued_rollouts < self.batch_rollouts:
+                return None
+            self.queued_rollouts -= self.batch_rollouts
+            groups = self.batch_rollouts // self.table.group_size
+            return [self.queue.popleft() for _ in range(groups)]
         kept: list[Group] = []
         rollouts = 0
         while self.queue and rollouts < self.batch_rollouts:

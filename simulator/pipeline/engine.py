@@ -33,6 +33,29 @@ Process: TypeAlias = Generator[simpy.Event, Any, None]
 class Engine(ABC):
     """Slots, the rollouts in them, and the weights that make their tokens."""
 
+    __slots__ = (
+        "_paused_s",
+        "_why_paused",
+        "asks_before_start",
+        "closed",
+        "fills",
+        "free",
+        "heap",
+        "index",
+        "latest",
+        "next_s",
+        "paused",
+        "pauses",
+        "preempted",
+        "slots",
+        "table",
+        "unit",
+        "vacated",
+        "wants_weights",
+        "weights",
+        "why_free",
+    )
+
     def __init__(self, index: int, table: Rollouts, slots: Sequence[Occupancy], *, unit: float) -> None:
         self.index = index
         self.table = table
@@ -192,6 +215,8 @@ class Engine(ABC):
 @final
 class FixedSpeedEngine(Engine):
     """Every token takes as long. The decode clock is time, less the pauses before it."""
+
+    __slots__ = ("_behind_s", "_behinds", "_stops")
 
     def __init__(
         self, index: int, table: Rollouts, slots: Sequence[Occupancy], *, seconds_per_token: float

@@ -11,7 +11,7 @@ import simpy
 
 from simulator.pipeline.admission import Door
 from simulator.pipeline.engine import Engine
-from simulator.pipeline.instant import COMPLETION, advance, at
+from simulator.pipeline.instant import COMPLETION, at
 from simulator.pipeline.loaded import LoadedEngine
 from simulator.pipeline.rollout import Rollouts
 
@@ -45,6 +45,8 @@ class Fleet:
         self.engines = engines
         self.finished = finished
         self.emptied = emptied
+        self.who_waits: Callable[[], None] | None = None
+        """Called after the next end of a rollout: a push that waits for engines to drain."""
         self.door: Door
         self.version = 0
         """The oldest that a rollout which starts now could be made by."""
@@ -82,6 +84,8 @@ class Fleet:
         now_s = self.env.now
         for rollout_id, slot in engine.end_now(now_s):
             self.finished(rollout_id)
+            if self.who_waits is not None:
+                self.who_waits()
             self.door.wait(engine, slot, now_s)
 
     def go_on(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> None:
@@ -130,8 +134,7 @@ class Fleet:
                 if planned and next_s >= planned[0][0]:
                     self._wake_at(next_s)
                     return
-                advance(env, next_s)
-                now_s = next_s
+                env._now = now_s = next_s
             if engine.fills:  # not the end of a rollout
                 self._preempt(engine, now_s)
             else:
@@ -139,6 +142,8 @@ class Fleet:
                 finished_s[rollout_id] = now_s
                 after[rollout_id] = engine.latest
                 finished(rollout_id)
+                if self.who_waits is not None:
+                    self.who_waits()
                 if not door.enter(engine, slot, now_s):
                     self._leave_free(engine, slot, now_s)
             engine.plan()

@@ -8,8 +8,8 @@ SimPy orders equal times by priority, then by age of the event, so later things 
 at this very instant, behind everything of a lower number.
 
 Rollouts end far more often than anything else happens, and between two other events nobody looks. So the
-engines move the clock themselves, from one completion to the next, up to the next event in SimPy's list:
-`advance`. SimPy's own calls know delays only, and now + (t - now) need not be t: hence `at`.
+engines move the clock themselves, from one completion to the next, up to the next event in SimPy's list
+(`Fleet._work`). SimPy's own calls know delays only, and now + (t - now) need not be t: hence `at`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,6 @@ def at(env: simpy.Environment, time_s: float, precedence: int, call: Callable[[s
     event = _Appointment(env, time_s, precedence)
     assert event.callbacks is not None
     event.callbacks.append(call)
-
-
-def advance(env: simpy.Environment, time_s: float) -> None:
-    """Move the clock to a time before which, and at which, nothing else is planned."""
-    env._now = time_s
 
 
 def nothing_else_now(env: simpy.Environment) -> bool:

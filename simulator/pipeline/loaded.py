@@ -33,6 +33,23 @@ from simulator.world.decoding import LoadDependent, decode_s, decoded_tokens, to
 class LoadedEngine(Engine):
     """Load-dependent decoding, prefill, and a limit on keys and values."""
 
+    __slots__ = (
+        "_by_age",
+        "_first_piece",
+        "_pieces",
+        "_position",
+        "_record_until",
+        "_time_s",
+        "capacity",
+        "fixed_s",
+        "kv_tokens",
+        "limited",
+        "per_kv_token_s",
+        "per_rollout_s",
+        "prefill_s_per_token",
+        "prompt_tokens",
+    )
+
     def __init__(
         self,
         index: int,
@@ -170,14 +187,20 @@ class LoadedEngine(Engine):
         self._record_until = self._position + 1.0
 
     def can_begin(self, prefix_tokens: int, now_s: float) -> bool:
-        if self.another_ends_now():
+        if self.vacated and self.another_ends_now():
             return False
-        self._settle(now_s)
+        if not self.limited:
+            return True
+        if now_s > self._time_s:
+            self._settle(now_s)
         return self.kv_tokens + prefix_tokens + self.running + 1 <= self.capacity + TIE_STEPS
 
     def another_ends_now(self) -> bool:
-        tie = self._position + TIE_STEPS
-        return self.vacated and any(entry[0] <= tie for entry in self.heap[1:3])
+        heap, tie = self.heap, self._position + TIE_STEPS
+        # the first has ended; the next is one of its two children in the heap
+        return self.vacated and (
+            (len(heap) > 1 and heap[1][0] <= tie) or (len(heap) > 2 and heap[2][0] <= tie)
+        )
 
     def _settle(self, now_s: float) -> None:
         """Bring position and tokens held to this moment."""

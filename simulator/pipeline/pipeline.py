@@ -128,7 +128,7 @@ class Pipeline:
             env,
             self.table,
             self.engines,
-            finished=self._finished,
+            finished=self.buffer.add,
             emptied=lambda engine: self.push.emptied(engine),
         )
         self.door = Door(
@@ -218,11 +218,6 @@ class Pipeline:
                     LoadedEngine(i, self.table, slots, load=model, prompt_tokens=config.prompt_tokens)
                 )
         return engines
-
-    def _finished(self, rollout_id: int) -> None:
-        self.buffer.add(rollout_id)
-        if self.push.is_waiting:
-            self.push.rollout_finished()
 
     def _published(self, version: int) -> None:
         self.discards.too_old(version)

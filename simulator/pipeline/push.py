@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import final
 
 import simpy
@@ -52,15 +53,7 @@ class Push:
         self.discards = discards
         self.journal = journal
         self.published = published
-        self.is_waiting = False
-        """For engines to drain."""
-        self._rollout_finished = simpy.Event(env)
         self._offered = 0
-
-    def rollout_finished(self) -> None:
-        """Wake a push that `is_waiting`."""
-        self.is_waiting = False
-        self._rollout_finished.succeed()
 
     def run(self, version: int) -> Process:
         """Wait for the rule, push, publish."""
@@ -159,7 +152,11 @@ class Push:
         """Until engines have come so far that something holds."""
         since_s = self.env.now
         while not for_what():
-            self._rollout_finished = simpy.Event(self.env)
-            self.is_waiting = True
-            yield self._rollout_finished
+            rollout_ended = simpy.Event(self.env)
+            self.fleet.who_waits = partial(self._wake, rollout_ended)
+            yield rollout_ended
         self.journal.trainer("idle", "engines_busy", since_s, self.env.now)
+
+    def _wake(self, waiting: simpy.Event) -> None:
+        self.fleet.who_waits = None
+        waiting.succeed()

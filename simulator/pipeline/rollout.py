@@ -10,9 +10,13 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import NamedTuple, Protocol, final, overload
+from typing import Final, NamedTuple, Protocol, final, overload
 
 from simulator.pipeline.weights import Floats, Ints, Segment, Weights, cut_at_publishes
+
+_AHEAD: Final = 1024
+_NOT_YET: Final = array("d", [nan]) * _AHEAD
+_NOTHING: Final = array("q", [0]) * _AHEAD
 
 
 class Clock(Protocol):
@@ -76,7 +80,7 @@ class Rollouts:
         self.engine = array("q")
         self.started_s = array("d")
         self.finished_s = array("d")
-        """NaN until then, and for ever if it was aborted."""
+        """NaN until then, and for ever if it was aborted. It and `after` grow ahead of the others."""
         self.position = array("d")
         self.before = array("q")
         self.after = array("q")
@@ -95,14 +99,16 @@ class Rollouts:
 
     def add(self, place: int, tokens: int, engine: int, now_s: float, publish: int) -> int:
         """A rollout starts; returns its id. The caller adds its position."""
+        rollout_id = len(self.tokens)
+        if rollout_id == len(self.finished_s):
+            self.finished_s.extend(_NOT_YET)
+            self.after.extend(_NOTHING)
         self.place.append(place)
         self.tokens.append(tokens)
         self.engine.append(engine)
         self.started_s.append(now_s)
-        self.finished_s.append(nan)
         self.before.append(publish)
-        self.after.append(publish)
-        return len(self.tokens) - 1
+        return rollout_id
 
     def interrupt(self, rollout_id: int, tokens: int, now_s: float, publish: int) -> None:
         """Its stint ends, `tokens` long."""

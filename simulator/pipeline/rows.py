@@ -15,7 +15,7 @@ from simulator.pipeline.journal import Fate, Journal
 from simulator.pipeline.rollout import Clock, Rollouts
 from simulator.pipeline.weights import Floats, Ints, cut_many_at_publishes
 
-_CHUNK_ROLLOUTS: Final = 100_000
+_CHUNK_ROLLOUTS: Final = 50_000
 """Written at once: bounds the memory for columns on the way."""
 
 Bools: TypeAlias = NDArray[np.bool_]

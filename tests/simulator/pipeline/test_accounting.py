@@ -82,7 +82,7 @@ def test_a_lost_rollout_is_an_error_with_all_numbers():
 
 def test_a_count_that_was_tampered_with_is_found_at_the_next_event():
     # B23: the numbers of a real case, 6,690,949 = 6,536,199 + 154,750
-    ledger = Ledger(check_every=1)
+    ledger = Ledger(checks_always=True)
     ledger.start(6_536_199)
     ledger.start(154_750)
     ledger.move("in_flight", "waiting", 2, 6_690_949)

@@ -79,7 +79,7 @@ def pipelines(draw):
 @given(pipelines(), rules())
 def test_books_balance_at_every_move(config, rule):
     pipeline = Pipeline(simpy.Environment(), config, DrawnWorkload(drawn_lengths(config)), rule=rule)
-    pipeline.ledger.check_every = 1
+    pipeline.ledger.checks_always = True
     result = pipeline.run(until_s=300.0)
     rows = result.log.rollouts.to_pandas().set_index("rollout_id").sort_index()
     assert list(rows.index) == list(range(result.ledger.generated_rollouts))
