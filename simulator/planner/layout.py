@@ -163,7 +163,7 @@ def _check_fits(law: LengthLaw, prompt_tokens: int, engine: LoadDependent, rollo
     held = rollouts * (prompt_tokens + float(np.mean(lengths**2) / (2 * np.mean(lengths))))
     if rollouts > 1 and held > capacity:
         raise ValueError(
-            f"{rollouts:,} rollouts an engine would hold {held:,.0f} tokens, {capacity:,} fit: it would preempt"
+            f"{rollouts:,} rollouts would hold {held:,.0f} tokens in an engine for {capacity:,}: it preempts"
         )
 
 

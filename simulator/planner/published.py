@@ -1,8 +1,8 @@
 """Does the roofline meet what was measured? Within a factor of two, or the row says by how much not.
 
 A roofline knows neither kernels, nor parallel layouts, nor load balance, and the shares reached (`Achieved`)
-are round numbers, chosen once for all rows. Two is what shares between 0.2 and 0.8 about a middle of 0.4 give;
-what is wanted is the right side of decisions that differ by more.
+are round numbers, chosen once for all rows. A factor of two is what shares between 0.2 and 0.8 about a middle
+of 0.4 give; what is wanted is the right side of decisions that differ by more.
 
 Not used: rows whose tokens or batch are not published (NeMo-RL), or which do not balance.
 """

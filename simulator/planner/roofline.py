@@ -31,7 +31,7 @@ class Model(BaseModel):
     """That one token uses; all of them in a dense model."""
     layers: Annotated[int, Field(ge=1, le=10_000)]
     hidden: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    """Width; only needed if `kv_bytes_a_token` is not given, and then every head has its own keys and values."""
+    """Width; needed if `kv_bytes_a_token` is not given, and then every head has its own keys and values."""
     kv_bytes_a_token: Annotated[float, Field(gt=0, le=1e9)] | None = None
     bytes_a_parameter: Annotated[float, Field(gt=0, le=8)] = 2.0
     """In the engines."""
@@ -109,8 +109,8 @@ def kv_capacity_tokens(model: Model, gpu: Accelerator, achieved: Achieved, *, gp
     left = gpus * gpu.memory_bytes * achieved.memory_usable - model.weight_bytes
     if left < model.kv_bytes:
         raise ValueError(
-            f"{model.weight_bytes / 1e9:.0f} GB of weights leave no room for keys and values in {gpus} GPUs of"
-            f" {gpu.memory_bytes / 1e9:.0f} GB"
+            f"{model.weight_bytes / 1e9:.0f} GB of weights leave no room for keys and values in {gpus} GPUs"
+            f" of {gpu.memory_bytes / 1e9:.0f} GB"
         )
     return int(left / model.kv_bytes)
 
@@ -132,7 +132,7 @@ def trainer_s_per_token(
 
 
 def trainer_gpus_needed(model: Model, gpu: Accelerator, achieved: Achieved, *, copies: int = 1) -> int:
-    """GPUs whose memory holds weights, gradients and optimizer of `copies` models, a fifth left for the rest."""
+    """GPUs that hold weights, gradients and optimizer of `copies` models, a fifth left for the rest."""
     needed = copies * model.parameters_total * achieved.trainer_bytes_a_parameter
     return max(1, -int(-needed // (0.8 * gpu.memory_bytes)))
 

@@ -35,7 +35,7 @@ def tinker(bound_batches: int, shape: Shape) -> System:  # noqa: ARG001
 
 
 def open_instruct(bound_batches: int, shape: Shape) -> System:  # noqa: ARG001
-    return gated.OpenInstruct(async_steps=bound_batches)
+    return gated.OpenInstruct(async_steps=bound_batches + 1)
 
 
 def pipelinerl(bound_batches: int, shape: Shape) -> System:

@@ -29,7 +29,7 @@ def plan_text(plan: Plan) -> str:
     model = config.model
     lines = [
         f"{config.machines:,} {config.accelerator}, {_billions(model.parameters_total)} parameters"
-        f" ({_billions(model.parameters_active)} active), engines of {config.gpus_engine} GPUs",
+        f" ({_billions(model.parameters_active)} active), engines of {_gpus(config.gpus_engine)}",
         "",
         *_wrapped(SENTENCES[plan.regime]),
         "",
@@ -77,8 +77,9 @@ def comparison_text(found: Comparison) -> str:
         "",
         *_wrapped(
             f"The barrier alone multiplies the mean lag by {found.lag_multiplier:.2f} (the longest of"
-            f" {found.group_size} is {found.tail_ratio:.2f} mean answers). The critic is SAO's: as large as the"
-            " policy, its updates and values on the trainer. What an update is worth is not compared here."
+            f" {found.group_size} is {found.tail_ratio:.2f} mean answers). The critic is SAO's: as large as"
+            " the policy, its updates and values on the trainer. What an update is worth is not compared"
+            " here."
         ),
     ]
     return "\n".join(lines)
@@ -110,9 +111,7 @@ def to_json(name: str, plan: Plan | None, found: Comparison | None) -> str:
             "settings": [dataclasses.asdict(outcome) for outcome in plan.outcomes],
             "impossible": [dataclasses.asdict(s) | {"why": why} for s, why in plan.impossible],
             "parts": plan.parts,
-            "whole": None
-            if plan.whole is None
-            else {k: dataclasses.asdict(v) for k, v in plan.whole.items()},
+            "whole": None if plan.whole is None else _numbers(plan.whole),
         }
     if found is not None:
         told["compare"] = dataclasses.asdict(found) | {"lag_multiplier": found.lag_multiplier}
@@ -165,7 +164,7 @@ def _settings(plan: Plan, outcome: Outcome) -> list[str]:
         )
     words = "; ".join(f"{key} {value}" for key, value in outcome.system.items())
     return _wrapped(
-        f"Settings, in {config.system}'s words: {words}. Engines: {engines:,} of {config.gpus_engine} GPUs,"
+        f"Settings, in {config.system}'s words: {words}. Engines: {engines:,} of {_gpus(config.gpus_engine)},"
         f" max_num_seqs {outcome.slots_an_engine:,}; trainer: {outcome.trainer_gpus:,} GPUs, batches of"
         f" {config.batch_rollouts:,} rollouts in {config.updates_per_batch} updates."
     )
@@ -211,6 +210,14 @@ def _wrapped(text: str) -> list[str]:
 
 def _billions(parameters: float) -> str:
     return f"{parameters / 1e9:.4g}B"
+
+
+def _numbers(numbers: Numbers) -> dict[str, dict[str, float]]:
+    return {name: dataclasses.asdict(number) for name, number in numbers.items()}
+
+
+def _gpus(count: int) -> str:
+    return f"{count:,} GPU" + ("s" if count > 1 else "")
 
 
 def _finite(value: Any) -> Any:
