@@ -1,6 +1,6 @@
 """How many requests a second do we simulate, beside vllm-sr-sim, a simulator of fleets that serve models?
 
-    .venv-peers/bin/python -m benchmarks.bench_peer [--requests 25600] [--repeats 3]
+    .venv-peers/bin/python -m benchmarks.bench_peer [--requests 12800] [--repeats 3]
 
 Both get the same engines (its H100: step time, chunk, KV limit, and the slots that its context leaves), the
 same number of requests, one prompt length and the same answer lengths in the same order. The requests are
@@ -138,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--requests", type=int, default=25600)
+    parser.add_argument("--requests", type=int, default=12800)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     if importlib.util.find_spec("fleet_sim") is None:
