@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from simulator.validation import applied_compute, barriers, gates, lags, trinity, verl_async
+from simulator.validation import (
+    applied_compute,
+    barriers,
+    consequences,
+    gates,
+    lags,
+    nemo,
+    trinity,
+    verl_async,
+)
 from simulator.validation.row import Row
 
 CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
@@ -18,10 +27,15 @@ CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     barriers.waits_for_the_trainer,
     gates.aggregate_gate,
     gates.drops,
+    consequences.first_batches,
+    consequences.queue_capacity,
+    consequences.starvation,
+    consequences.prefixes_again,
     applied_compute.measured_rows,
     verl_async.verl_asynchronous,
     trinity.trinity_gsm8k,
     trinity.trinity_alfworld,
+    nemo.nemo_one_off,
 )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.config import PipelineConfig
 from simulator.pipeline.pipeline import Run, run
+from simulator.rules.staleness import Staleness
 from simulator.validation.steady import settled
 from simulator.world.decoding import FixedSpeed
 from simulator.world.lengths import Exponential, Fixed, Law, LogNormalOfLog
@@ -31,7 +32,16 @@ def constant() -> Law:
     return Fixed(tokens=MEAN_TOKENS)
 
 
-def loaded(law: Law, *, slots: int, batch: int, rho: float, updates: int, **more: Any) -> Run:
+def loaded(
+    law: Law,
+    *,
+    slots: int,
+    batch: int,
+    rho: float,
+    updates: int,
+    rule: Staleness | None = None,
+    **more: Any,
+) -> Run:
     """A pipeline of load rho: a batch takes batch / slots seconds to generate and rho times that to train."""
     settings: dict[str, Any] = {
         "slots": slots,
@@ -42,7 +52,7 @@ def loaded(law: Law, *, slots: int, batch: int, rho: float, updates: int, **more
         "lengths": law,
         "seed": 3,
     }
-    return run(PipelineConfig(**(settings | more)))
+    return run(PipelineConfig(**(settings | more)), rule=rule)
 
 
 def lags_by_update(done: Run) -> NDArray[np.float64]:
