@@ -23,7 +23,7 @@ PREFILL_S: Final = 0.2
 
 
 def first_batches() -> Iterator[Row]:
-    """What is ready first is short: the first batch is, unless batches are trained in order of their start."""
+    """What is ready first is short, and so is the first batch, unless batches are trained in order."""
     for name, selection in (("the first that are ready", fifo), ("in order", in_order)):
         done = loaded(
             lognormal(0.5),
@@ -86,7 +86,7 @@ def queue_capacity() -> Iterator[Row]:
 
 
 def starvation() -> Iterator[Row]:
-    """A rollout that begins again at each push ends only if it fits between two; one that resumes always does."""
+    """Begun again at each push, a rollout ends only if it fits between two; resumed, it always ends."""
     source = "abort and requeue, abort and resume"
     for on_sync in (abort_and_restart(), abort_and_resume()):
         done = loaded(
@@ -157,4 +157,4 @@ def _trained_tokens(done: Run) -> NDArray[np.float64]:
     """Lengths, in the order in which they were trained."""
     rows = done.log.rollouts.to_pandas()
     trained = rows[rows.status == "trained"].sort_values("consumed_version", kind="stable")
-    return trained.action_tokens.to_numpy(dtype=np.float64)
+    return np.asarray(trained.action_tokens, dtype=np.float64)

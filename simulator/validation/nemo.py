@@ -1,18 +1,19 @@
 """NeMo-RL on 16 GB200: a step one batch off is slower than a step on policy. An order, not a size.
 
-Qwen3-30B-A3B, 2,048 rollouts a step of 3,203 tokens on average and at most 4,096: measured were 221 s with all
-16 GPUs sampling and then training, and 301 s with 8 that sample and 8 that train.
+Qwen3-30B-A3B, 2,048 rollouts a step of 3,203 tokens on average and at most 4,096: measured were 221 s with
+all 16 GPUs sampling and then training, and 301 s with 8 that sample and 8 that train.
 
-Decoding follows from the accelerator on paper, with the shares that the planner assumes. Training takes what is
-left of the synchronous step, and twice as long on half of the GPUs. Then the trainer's half is the bottleneck:
-whatever the split, two halves that run side by side are no faster than the whole unless decoding hardly gains
-from more GPUs, and the slower half takes twice its share of the step.
+Decoding follows from the accelerator on paper, with the shares that the planner assumes. Training takes what
+is left of the synchronous step, and twice as long on half of the GPUs. Then the trainer's half is the
+bottleneck: whatever the split, two halves that run side by side are no faster than the whole unless decoding
+hardly gains from more GPUs, and the slower half takes twice its share of the step.
 
 Not met is the pair on 32 H100, 192 s on policy and 152 s one off: the other way round. The same model gives
-57 s of decoding there, so 135 s of training and 270 s one off. For 152 s, training may take no more than 76 s of
-the 192, and decoding must take 116 s on 32 GPUs and at most 152 s on 16: 28 ms a step, three times what reading
-the weights takes, and hardly more on half of the GPUs. With such steps on GB200, training would be left 106 s,
-one off would take 212 s there and not be slower. No split of a step is published that could tell which it is.
+57 s of decoding there, so 135 s of training and 270 s one off. For 152 s, training may take no more than 76
+s of the 192, and decoding must take 116 s on 32 GPUs and at most 152 s on 16: 28 ms a step, three times what
+reading the weights takes, and hardly more on half of the GPUs. With such steps on GB200, training would be
+left 106 s, one off would take 212 s there and not be slower. No split of a step is published that could tell
+which it is.
 
 References:
     https://docs.nvidia.com/nemo/rl/0.6.0/about/performance-summary.html

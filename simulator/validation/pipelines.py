@@ -32,17 +32,13 @@ def constant() -> Law:
     return Fixed(tokens=MEAN_TOKENS)
 
 
-def loaded(
-    law: Law,
-    *,
-    slots: int,
-    batch: int,
-    rho: float,
-    updates: int,
-    rule: Staleness | None = None,
-    **more: Any,
-) -> Run:
-    """A pipeline of load rho: a batch takes batch / slots seconds to generate and rho times that to train."""
+def loaded(law: Law, *, slots: int, batch: int, rho: float, updates: int, **more: Any) -> Run:
+    """A pipeline of load rho: a batch takes batch / slots seconds to generate and rho times that to train.
+
+    Args:
+        more: other fields of the configuration, and `rule` for `run`.
+    """
+    rule: Staleness | None = more.pop("rule", None)
     settings: dict[str, Any] = {
         "slots": slots,
         "engine": FixedSpeed(seconds_per_token=1 / MEAN_TOKENS),
