@@ -169,8 +169,9 @@ def _divides(config: PipelineConfig) -> str | None:
         ("rollouts_per_update", "group_size"),
         ("updates", "updates_per_batch"),
         ("updates", "updates_per_push"),
+        ("validate_every_updates", "updates_per_push"),
     ):
-        if getattr(config, whole) % getattr(config, part):
+        if (getattr(config, whole) or 0) % getattr(config, part):
             return f"{whole} ({getattr(config, whole)}) is not a multiple of {part} ({getattr(config, part)})"
     return None
 

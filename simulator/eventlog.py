@@ -45,15 +45,24 @@ ROLLOUTS: Final = pa.schema(
         "first_version": _COUNT,
         "last_version": _COUNT,
         "oldest_version": _COUNT,
-        "consumed_version": _COUNT,  # trainer's version when training on it started, or at the drop
+        "consumed_version": _COUNT,  # trainer's, when training on it started, at the drop, or at the request
         "action_tokens": _COUNT,  # while in flight: the whole length that it will have
         "observation_tokens": _COUNT,
         "turns": _COUNT,
         "reward": _TIME,
-        "status": _TEXT,  # trained | dropped | training | queued | waiting (for its group) | in_flight
+        # trained | dropped | training | queued | waiting (for its group) | in_flight | validation
+        "status": _TEXT,
         "reason": _TEXT,  # why it was dropped
     }
 )
+EPISODES: Final = pa.schema(
+    {
+        "environment_s": _TIME,  # waiting for the environment to start and to work, before the last token
+        "slot_wait_s": _TIME,  # waiting for a slot; decoding is finished_s - submitted_s less these two
+        "judged_s": _TIME,  # its reward was known
+    }
+)
+"""More columns of `rollouts` where these have environments; null for what did not finish."""
 SEGMENTS: Final = pa.schema(
     {
         "rollout_id": _ID,
@@ -199,10 +208,14 @@ class Recorder:
     def extend(self, table: str, columns: Mapping[str, Any]) -> None:
         """Record many rows of `table` (not `updates`), given as columns of one length.
 
+        `rollouts` may have those of `EPISODES`, too.
+
         Errors:
             ValueError: a column that the schema lacks, or lacks one.
         """
         schema = SCHEMAS[table]
+        if table == "rollouts" and not columns.keys().isdisjoint(EPISODES.names):
+            schema = pa.schema([*schema, *EPISODES])
         if set(columns) != set(schema.names):
             raise ValueError(f"{table} has columns {schema.names}, got {list(columns)}")
         arrays = [_array(columns[column.name], column.type) for column in schema]
@@ -214,7 +227,10 @@ class Recorder:
         return EventLog(
             updates=_updates_table(self.updates),
             **{
-                name: pa.concat_tables([_table(rows[name], SCHEMAS[name]), *self._blocks.get(name, [])])
+                name: pa.concat_tables(
+                    [_table(rows[name], SCHEMAS[name]), *self._blocks.get(name, [])],
+                    promote_options="default",
+                )
                 for name in rows
             },
         )

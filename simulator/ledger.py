@@ -1,6 +1,6 @@
 """Where is every rollout and every token, and does the sum still hold?
 
-    generated = in_flight + waiting + queued + training + trained + dropped,
+    generated = in_flight + waiting + queued + training + trained + dropped + validation,
 
 in rollouts and in tokens, as integers. An accounting error is an exception, not a line in a log. A rollout
 counts with its full length from the moment it starts: its length is decided when it starts, even though
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-STATES: Final = ("in_flight", "waiting", "queued", "training", "trained", "dropped")
+STATES: Final = ("in_flight", "waiting", "queued", "training", "trained", "dropped", "validation")
 _STARTS_PER_CHECK: Final = 128
 
 
@@ -49,12 +49,12 @@ class Ledger:
         self.dropped_by_reason: dict[str, tuple[int, int]] = {}
         """Reason -> (rollouts, tokens)."""
 
-    def start(self, tokens: int) -> None:
+    def start(self, tokens: int, state: str = "in_flight") -> None:
         """One rollout of `tokens` began to decode."""
         self.generated_rollouts += 1
         self.generated_tokens += tokens
-        self.rollouts["in_flight"] += 1
-        self.tokens["in_flight"] += tokens
+        self.rollouts[state] += 1
+        self.tokens[state] += tokens
         if self.checks_always or not self.generated_rollouts % _STARTS_PER_CHECK:
             self.check()
 

@@ -12,7 +12,15 @@ from typing import Final
 
 import numpy as np
 
-_KEYS: Final = {"lengths": 0, "prompts": 1, "environment": 2, "failures": 3, "sampling": 4, "selection": 5}
+_KEYS: Final = {
+    "lengths": 0,
+    "prompts": 1,
+    "environment": 2,
+    "failures": 3,
+    "sampling": 4,
+    "selection": 5,
+    "validation": 6,
+}
 
 
 def stream(seed: int, purpose: str, *entity: int) -> np.random.Generator:
@@ -20,7 +28,7 @@ def stream(seed: int, purpose: str, *entity: int) -> np.random.Generator:
 
     Args:
         seed: of the run, at least 0.
-        purpose: lengths, prompts, environment, failures, sampling or selection.
+        purpose: lengths, prompts, environment, failures, sampling, selection or validation.
         entity: numbers that name who draws: an engine, a block of prompts, ...
 
     Errors:

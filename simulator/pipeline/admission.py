@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, final
+from typing import ClassVar, TypeAlias
 
 import simpy
 
@@ -29,12 +29,15 @@ def least_loaded(engines: Sequence[Engine]) -> Engine:
     return min(engines, key=lambda engine: (engine.running, engine.index))
 
 
-@final
 class Door:
     """Lets rollouts start in order of prompts, members of a group one after another.
 
-    An answer of the rule is used up before the rule is asked again: it can only have grown since.
+    An answer of the rule is used up before the rule is asked again: it can only have grown since. Requests
+    for validation ask no rule.
     """
+
+    explains: ClassVar[bool] = False
+    """Whether free slots of every engine say why they wait, or only of those that may be full."""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Door:
         lengths_tokens: Iterator[int],
         prompt_tokens: int,
         changed: Callable[[Engine], None],
+        alternates: bool = False,
     ) -> None:
         self.env = env
         self.planned = env._queue
@@ -66,6 +70,11 @@ class Door:
         self.next_place = 0
         self.again: deque[tuple[int, int]] = deque()
         """Places and tokens of rollouts that were thrown away and will be tried again, before new ones."""
+        self.requests: deque[tuple[int, int]] = deque()
+        """Places and tokens of validation rollouts that have not started."""
+        self.alternates = alternates
+        """Whether they take turns with rollouts for training, or come before them."""
+        self._validation_came_last = False
         self.free_slots = 0
         self._turns = 0
         self._turn_is_taken = False
@@ -75,7 +84,7 @@ class Door:
 
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:
         """A slot is free: start a rollout in it at once, if that is all there is to be done now."""
-        if self.free_slots or engine.closed:
+        if self.free_slots or engine.closed or self.requests:
             return False
         if self.planned and self.planned[0][0] <= now_s:
             return False
@@ -95,7 +104,7 @@ class Door:
 
     def knock(self) -> None:
         """Something changed that the rule may look at: ask it again, at the end of this instant."""
-        if self.free_slots and not self._turn_is_taken:
+        if not self._turn_is_taken and self._has_work():
             self._turn_is_taken = True
             turn = Turn(self.env, ADMISSION)
             assert turn.callbacks is not None
@@ -103,10 +112,14 @@ class Door:
 
     def knock_now(self) -> None:
         """The same, without an event if this instant is over."""
-        if self.free_slots and not self._turn_is_taken and nothing_else_now(self.env):
+        if not self._turn_is_taken and self._has_work() and nothing_else_now(self.env):
             self._fill(self.env.now)
         else:
             self.knock()
+
+    def ask_again(self, place: int, tokens: int) -> None:
+        """A rollout was thrown away; another attempt comes before anything new of its kind."""
+        (self.again if place >= 0 else self.requests).append((place, tokens))
 
     def skip(self, group: int) -> None:
         """Start no more members of `group`."""
@@ -119,13 +132,18 @@ class Door:
         self._turn_is_taken = False
         self._fill(self.env.now)
 
+    def _has_work(self) -> bool:
+        return self.free_slots > 0
+
     def _fill(self, now_s: float) -> None:
-        if not self.free_slots:
-            return
-        self.allowance = self.admission(self.counts())
+        if self.free_slots:
+            self.allowance = self.admission(self.counts())
+            self._give_slots(now_s)
+
+    def _give_slots(self, now_s: float) -> None:
         touched: dict[int, Engine] = {}
         full = False
-        while self.allowance > 0 and self.free_slots:
+        while self.free_slots and self._wants_slot():
             able = [e for e in self.engines if e.free and not e.closed]
             if fits := [e for e in able if not e.asks_before_start or self._fits(e, now_s)]:
                 engine = fits[0] if len(fits) == 1 else self.router(fits)
@@ -138,10 +156,24 @@ class Door:
                 full = bool(able)
                 break
         for engine in self.engines:
-            if engine.asks_before_start and not engine.closed:
-                self.say_why(engine, "kv_full" if full else "gate_closed", now_s)
+            if (engine.asks_before_start or self.explains) and not engine.closed:
+                self.say_why(engine, "kv_full" if full else self._why_nobody_comes(), now_s)
         for engine in touched.values():
             self.changed(engine)
+
+    def _wants_slot(self) -> bool:
+        return self.allowance > 0 or bool(self.requests)
+
+    def _why_nobody_comes(self) -> str:
+        return "gate_closed"
+
+    def _validation_is_next(self, *, others: bool) -> bool:
+        if not self.requests:
+            return False
+        if self.alternates and others:
+            self._validation_came_last = not self._validation_came_last
+            return self._validation_came_last
+        return True
 
     def say_why(self, engine: Engine, cause: str, now_s: float) -> None:
         """Why its free slots wait from now on."""
@@ -160,6 +192,9 @@ class Door:
         self.free_slots += 1
 
     def _start(self, engine: Engine, slot: int, now_s: float) -> None:
+        if self.requests and self._validation_is_next(others=self.allowance > 0):
+            self.start(engine, slot, *self.requests.popleft(), now_s)
+            return
         self.allowance -= 1
         if self.again:
             self.start(engine, slot, *self.again.popleft(), now_s)
@@ -180,6 +215,6 @@ class Door:
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """Without asking."""
-        self.ledger.start(tokens)
+        self.ledger.start(tokens, "validation" if place < 0 else "in_flight")
         rollout_id = self.table.add(place, tokens, engine.index, now_s, engine.latest)
         self.table.position.append(engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify
+from math import isnan
 from typing import final
 
 import simpy
@@ -15,6 +16,7 @@ from simulator.pipeline.engine import Engine
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.validation import Validation
 from simulator.rules.eviction import AgeLimit, keep_all
 from simulator.rules.staleness import Replacement
 
@@ -48,6 +50,7 @@ class Discards:
         self.fleet: Fleet
         self.door: Door
         self.buffer: Buffer
+        self.validation: Validation | None = None
 
     def complete(self, group: Group, reason: str) -> None:
         """A group left the queue."""
@@ -59,20 +62,27 @@ class Discards:
     def attempt(self, rollout_id: int, reason: str) -> tuple[int, int]:
         """An interrupted rollout is given up: its place and the tokens that it would have had."""
         table = self.table
-        tokens, made = table.tokens[rollout_id], table.made_before[rollout_id]
+        place, tokens = table.place[rollout_id], table.tokens[rollout_id]
+        made = table.made_before[rollout_id] if isnan(table.finished_s[rollout_id]) else tokens
+        table.tokens[rollout_id] = made
+        if place < 0:
+            assert self.validation is not None
+            self.ledger.cut("validation", tokens - made)
+            self.validation.restarted(rollout_id, reason)
+            return place, tokens
+        if self.fleet.environments is not None:
+            self.fleet.environments.give_up(rollout_id)
         self.ledger.cut("in_flight", tokens - made)
         self.ledger.drop("in_flight", reason, 1, made)
-        table.tokens[rollout_id] = made
         self._note([rollout_id], reason, complete=False)
-        return table.place[rollout_id], tokens
+        return place, tokens
 
-    def unfinished(self) -> tuple[int | None, int | None]:
-        """Of groups that are not complete: the oldest version, and the smallest index."""
+    def unfinished(self) -> tuple[int | None, list[int]]:
+        """Of groups that are not complete: the oldest version, and their indices in order."""
         ids = self.fleet.running() + [i for members in self.buffer.incomplete.values() for i in members]
         oldest = min(map(self.table.oldest_version, ids), default=None)
         places = [self.table.place[i] for i in ids] + [place for place, _ in self.door.again]
-        index = min(places, default=None)
-        return oldest, None if index is None else index // self.table.group_size
+        return oldest, sorted({place // self.table.group_size for place in places})
 
     def too_old(self, version: int) -> None:
         """Abort the unfinished groups whose oldest token is too old, now that `version` is published."""
@@ -92,8 +102,9 @@ class Discards:
             if self.abort(version - min(map(table.oldest_version, members)))
         }
         which = {i for members in doomed.values() for i in members}
+        again = self._give_up_outside(which)
         stopped = [i for engine in self.fleet.engines for i in self._stop(engine, which, now_s)]
-        again = [self.attempt(i, "aborted") for i in stopped]
+        again += [self.attempt(i, "aborted") for i in stopped]
         for group in doomed:
             again += self._give_up_waiting(group)
             if self.replacement == "new_prompt":
@@ -102,6 +113,14 @@ class Discards:
             self.door.again += sorted(again)
         self.buffer.look_again()
         self.door.knock()
+
+    def _give_up_outside(self, which: set[int]) -> list[tuple[int, int]]:
+        """Those whose environments start, work or judge."""
+        if self.fleet.environments is None:
+            return []
+        inside = {i for e in self.fleet.engines for i in (*e.preempted, *(entry[1] for entry in e.heap))}
+        outside = sorted(which & self.fleet.environments.in_flight.keys() - inside)
+        return [self.attempt(i, "aborted") for i in outside]
 
     def _stop(self, engine: Engine, which: set[int], now_s: float) -> list[int]:
         stopped = [i for i in engine.preempted if i in which]

@@ -37,6 +37,7 @@ class Engine(ABC):
         "_paused_s",
         "_why_paused",
         "asks_before_start",
+        "away",
         "closed",
         "fills",
         "free",
@@ -73,6 +74,8 @@ class Engine(ABC):
         """Slots without a rollout, each with the number of its turn."""
         self.preempted: list[int] = []
         """Rollouts that had to leave and come back first, oldest first (a heap)."""
+        self.away: set[int] = set()
+        """Rollouts whose environments work, and that will come back."""
         self.next_s = inf
         """When the first rollout ends, or the keys and values fill the engine; as of `plan`."""
         self.fills = False
@@ -96,8 +99,16 @@ class Engine(ABC):
 
     @property
     def empty(self) -> bool:
-        """Nothing runs, and nothing waits to come back."""
-        return self.running == 0 and not self.preempted
+        """Nothing runs, and nothing will come back."""
+        return self.running == 0 and not self.preempted and not self.away
+
+    @property
+    def capacity_tokens(self) -> float:
+        """Of keys and values."""
+        return inf
+
+    def keep_keys(self, tokens: int) -> None:  # noqa: B027 - only some engines hold keys and values
+        """Of a rollout that does not decode; negative: no longer."""
 
     @abstractmethod
     def plan(self) -> None:
@@ -130,8 +141,21 @@ class Engine(ABC):
         return rollout_id, slot
 
     @abstractmethod
-    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:
-        """A rollout gets a slot, to make `tokens` after a prefix: its position. `plan` must follow."""
+    def begin(
+        self,
+        rollout_id: int,
+        slot: int,
+        tokens: int,
+        prefix_tokens: int,
+        now_s: float,
+        *,
+        kept_tokens: int = 0,
+    ) -> float:
+        """A rollout gets a slot, to make `tokens` after a prefix: its position. `plan` must follow.
+
+        Args:
+            kept_tokens: of the prefix, whose keys and values need not be computed.
+        """
 
     def _push(self, entry: tuple[float, int, int]) -> None:
         if self.vacated:
@@ -243,7 +267,16 @@ class FixedSpeedEngine(Engine):
     def moment(self, publish: int, position: float, /) -> float:  # noqa: ARG002
         return position + self._behinds[bisect_left(self._stops, position - TIE_STEPS * self.unit)]
 
-    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:  # noqa: ARG002 - prompts cost nothing
+    def begin(
+        self,
+        rollout_id: int,
+        slot: int,
+        tokens: int,
+        prefix_tokens: int,  # noqa: ARG002 - prompts cost nothing
+        now_s: float,
+        *,
+        kept_tokens: int = 0,  # noqa: ARG002
+    ) -> float:
         position = now_s - self._behind_s
         self._push((position + tokens * self.unit, rollout_id, slot))
         return position

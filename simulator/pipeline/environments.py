@@ -124,21 +124,17 @@ class Environments:
         return self.prompt_tokens + observed + made - self.table.courses[rollout_id].kept_tokens
 
     def turn_ended(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> bool:
-        """A rollout has made the last token of a turn, and has left the engine. False if that was its last turn.
+        """A rollout has made the last token of a turn. False if that was its last turn.
 
-        If slots are not kept, the slot must be given to someone.
+        Unless slots are kept, the slot must then be given to someone.
         """
         table, course = self.table, self.table.courses[rollout_id]
         if course.is_last_turn:
             return False
         episode = course.episode
-        table.interrupt(
-            rollout_id, course.end_tokens - table.made_before[rollout_id], now_s, engine.latest
-        )
+        table.interrupt(rollout_id, course.end_tokens - table.made_before[rollout_id], now_s, engine.latest)
         if self.keeps_keys:
-            course.kept_tokens = (
-                self.prompt_tokens + table.observed_tokens[rollout_id] + course.end_tokens
-            )
+            course.kept_tokens = self.prompt_tokens + table.observed_tokens[rollout_id] + course.end_tokens
             engine.keep_keys(course.kept_tokens)
         table.observed_tokens[rollout_id] += episode.observation_tokens[course.turn]
         at(
@@ -198,7 +194,7 @@ class Environments:
         fleet.end_now(engine)  # what begins now must not delay what ends now but for rounding
         engine.away.remove(rollout_id)
         slot = course.slot
-        if slot is not None and not engine.paused and self._fits(engine, rollout_id, now_s):
+        if slot is not None and not engine.paused and self.fits_again(engine, rollout_id, now_s):
             course.slot = None
             engine.slots[slot].work(now_s)
             self.begin(engine, rollout_id, slot, now_s)
@@ -213,11 +209,20 @@ class Environments:
         if self.in_flight.get(rollout_id) is course:
             del self.in_flight[rollout_id]
             self.complete(rollout_id)
-            self.fleet.someone_ended()
+            if self.fleet.who_waits is not None:
+                self.fleet.who_waits()
             self.fleet.door.knock()
 
-    def _fits(self, engine: Engine, rollout_id: int, now_s: float) -> bool:
-        return not engine.asks_before_start or engine.can_begin(self.needed_tokens(rollout_id), now_s)
+    def fits_again(self, engine: Engine, rollout_id: int, now_s: float) -> bool:
+        """Is there room for a rollout that comes back?
+
+        If not, all that wait for a slot here lose their keys and values, or they might wait for each other.
+        """
+        if not engine.asks_before_start or engine.can_begin(self.needed_tokens(rollout_id), now_s):
+            return True
+        for other in engine.preempted:
+            self._forget(engine, self.table.courses[other])
+        return engine.can_begin(self.needed_tokens(rollout_id), now_s)
 
     def _release(self, engine: Engine, course: Course) -> None:
         assert course.slot is not None

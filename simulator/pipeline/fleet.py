@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heapreplace
-from math import inf
-from typing import Final, final
+from math import inf, nan
+from typing import TYPE_CHECKING, Final, final
 
 import simpy
 
@@ -14,6 +14,9 @@ from simulator.pipeline.engine import Engine
 from simulator.pipeline.instant import COMPLETION, at
 from simulator.pipeline.loaded import LoadedEngine
 from simulator.pipeline.rollout import Rollouts
+
+if TYPE_CHECKING:
+    from simulator.pipeline.environments import Environments
 
 _MOST_PREEMPTIONS: Final = 16
 """For each slot, without one rollout ending in between: more is a loop, not progress."""
@@ -48,6 +51,8 @@ class Fleet:
         self.who_waits: Callable[[], None] | None = None
         """Called after the next end of a rollout: a push that waits for engines to drain."""
         self.door: Door
+        self.environments: Environments | None = None
+        """If rollouts have any."""
         self.version = 0
         """The oldest that a rollout which starts now could be made by."""
         self._agenda: list[tuple[float, int, int]] = []
@@ -68,10 +73,9 @@ class Fleet:
 
     def readmit(self, engine: Engine, now_s: float) -> None:
         """Those that were preempted come back, oldest first, while they fit; `changed` must follow."""
-        made_before = self.table.made_before
         while engine.preempted and engine.free and not engine.paused:
             rollout_id = engine.preempted[0]
-            if not engine.can_begin(self.door.prompt_tokens + made_before[rollout_id], now_s):
+            if not self._fits(engine, rollout_id, now_s):
                 break
             heappop(engine.preempted)
             _, slot = engine.free.popleft()
@@ -83,13 +87,23 @@ class Fleet:
         """Let end what would end at this instant, but for rounding; `changed` must follow."""
         now_s = self.env.now
         for rollout_id, slot in engine.end_now(now_s):
+            if self.environments is not None and self.environments.turn_ended(
+                engine, rollout_id, slot, now_s
+            ):
+                self.table.finished_s[rollout_id] = nan
+                if not self.environments.keeps_slots:
+                    self.door.wait(engine, slot, now_s)
+                continue
             self.finished(rollout_id)
             if self.who_waits is not None:
                 self.who_waits()
             self.door.wait(engine, slot, now_s)
 
     def go_on(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> None:
-        """An interrupted rollout gets a slot and computes its prefix again; `changed` must follow."""
+        """A rollout gets a slot again and computes its prefix, if it must; `changed` must follow."""
+        if self.environments is not None:
+            self.environments.begin(engine, rollout_id, slot, now_s)
+            return
         table = self.table
         made = table.made_before[rollout_id]
         table.resume(rollout_id, now_s, engine.latest)
@@ -97,15 +111,27 @@ class Fleet:
         remaining = table.tokens[rollout_id] - made
         table.position[rollout_id] = engine.begin(rollout_id, slot, remaining, prefix, now_s)
 
+    def _fits(self, engine: Engine, rollout_id: int, now_s: float) -> bool:
+        if self.environments is not None:
+            return self.environments.fits_again(engine, rollout_id, now_s)
+        return engine.can_begin(self.door.prompt_tokens + self.table.made_before[rollout_id], now_s)
+
     def publish(self, engine: Engine, version: int, now_s: float) -> None:
         """An engine holds these weights from now on."""
         engine.publish(version, now_s)
         self.version = min(engine.weights.versions[-1] for engine in self.engines)
 
     def running(self) -> list[int]:
-        """Rollouts that have started and not ended, oldest first; not to be asked while one is ending."""
+        """Rollouts for training that have started and not ended, oldest first.
+
+        Not to be asked while one is ending.
+        """
+        if self.environments is not None:
+            return sorted(self.environments.in_flight)
         running = [rollout_id for engine in self.engines for _, rollout_id, _ in engine.heap]
-        return sorted(running + [i for engine in self.engines for i in engine.preempted])
+        running += [i for engine in self.engines for i in engine.preempted]
+        place = self.table.place
+        return sorted(i for i in running if place[i] >= 0)
 
     def _wake_at(self, time_s: float) -> None:
         self._due_s = time_s
@@ -121,7 +147,7 @@ class Fleet:
     def _work(self) -> None:
         env, door, finished = self.env, self.door, self.finished
         finished_s, after, planned = self.table.finished_s, self.table.after, self.door.planned
-        several = len(self.engines) > 1
+        several, environments = len(self.engines) > 1, self.environments
         now_s = env.now
         engine = self.engines[0]
         while True:
@@ -139,6 +165,12 @@ class Fleet:
                 self._preempt(engine, now_s)
             else:
                 rollout_id, slot = engine.finish()
+                if environments is not None and environments.turn_ended(engine, rollout_id, slot, now_s):
+                    self._between_turns(engine, slot, now_s)
+                    engine.plan()
+                    if several:
+                        self._note(engine)
+                    continue
                 finished_s[rollout_id] = now_s
                 after[rollout_id] = engine.latest
                 finished(rollout_id)
@@ -170,8 +202,18 @@ class Fleet:
             heappush(self._agenda, entry)
 
     def _leave_free(self, engine: Engine, slot: int, now_s: float) -> None:
-        self._preemptions = 0
         self.door.wait(engine, slot, now_s)
+        self._room(engine, now_s)
+
+    def _between_turns(self, engine: Engine, slot: int, now_s: float) -> None:
+        assert self.environments is not None
+        if not self.environments.keeps_slots:
+            self.door.wait(engine, slot, now_s)
+        self._room(engine, now_s)
+
+    def _room(self, engine: Engine, now_s: float) -> None:
+        """Something has left the engine."""
+        self._preemptions = 0
         if engine.preempted:
             self.readmit(engine, now_s)
         if engine.wants_weights and engine.empty:

@@ -1,8 +1,8 @@
 """What comes first when times are equal, and how does the clock move?
 
-Completions, then what the trainer does, then publishes, then admissions, whatever the order in which
-processes were created. A rollout that ends as new weights arrive was made by the old ones; one that starts
-then is made by the new ones.
+Completions, then what the trainer does, then publishes, then what environments give back, then admissions,
+whatever the order in which processes were created. A rollout that ends as new weights arrive was made by
+the old ones; one that starts then is made by the new ones.
 
 SimPy orders equal times by priority, then by age of the event, so later things wait for a `Turn`: an event
 at this very instant, behind everything of a lower number.
@@ -24,7 +24,9 @@ from simpy.events import EventPriority
 COMPLETION: Final = 0  # SimPy's URGENT
 TRAINER: Final = 1  # SimPy's NORMAL: timeouts and succeed()
 PUBLISH: Final = 2
-ADMISSION: Final = 3
+RETURN: Final = 3
+"""Of environments."""
+ADMISSION: Final = 4
 
 
 @final

@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf, isnan
+from operator import itemgetter
 from typing import final
 
 import numpy as np
@@ -85,15 +86,16 @@ class LoadedEngine(Engine):
         if self.vacated:
             heappop(heap)
             self.vacated = False
-        running = len(heap)
-        if running == 0:
-            self.kv_tokens = 0.0
-        if running == 0 or self.paused:
+        if not heap or self.paused:
+            if not heap:
+                self.kv_tokens = 0.0
             self.next_s = inf
             return
+        running = len(heap)
         position = self._position
-        step_s = self.fixed_s + self.per_rollout_s * running + self.per_kv_token_s * self.kv_tokens
-        growth_s = self.per_kv_token_s * running
+        per_kv_token_s = self.per_kv_token_s
+        step_s = self.fixed_s + self.per_rollout_s * running + per_kv_token_s * self.kv_tokens
+        growth_s = per_kv_token_s * running
         if position < self._record_until:
             self._record(step_s, growth_s)
         tokens = heap[0][0] - position
@@ -109,20 +111,34 @@ class LoadedEngine(Engine):
 
     def finish(self) -> tuple[int, int]:
         position, rollout_id, slot = self.heap[0]
+        table = self.table
+        if table.courses:
+            held = table.courses[rollout_id].end_tokens + table.observed_tokens[rollout_id]
+        else:
+            held = table.tokens[rollout_id]
         self.kv_tokens += len(self.heap) * (position - self._position)
-        self.kv_tokens -= self.prompt_tokens + self.table.tokens[rollout_id]
+        self.kv_tokens -= self.prompt_tokens + held
         self._position, self._time_s = position, self.next_s
         self.vacated = True
         return rollout_id, slot
 
-    def begin(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:
+    def begin(
+        self,
+        rollout_id: int,
+        slot: int,
+        tokens: int,
+        prefix_tokens: int,
+        now_s: float,
+        *,
+        kept_tokens: int = 0,
+    ) -> float:
         if now_s > self._time_s:
             self._settle(now_s)
         position = self._position
         self.kv_tokens += prefix_tokens
-        self._time_s += self.prefill_s_per_token * prefix_tokens
+        self._time_s += self.prefill_s_per_token * (prefix_tokens - kept_tokens)
         entry = (position + tokens, rollout_id, slot)
-        if self.limited:
+        if self.limited and not self.table.courses:
             self._note_age(entry, prefix_tokens + tokens)
         if self.vacated:
             self.vacated = False
@@ -152,9 +168,7 @@ class LoadedEngine(Engine):
         heap, table = self.heap, self.table
         self._position += tokens_until_full(self.capacity, self.kv_tokens, len(heap))
         self._time_s = self.next_s
-        entry = self._by_age.pop()
-        while not isnan(table.finished_s[entry[1]]):
-            entry = self._by_age.pop()
+        entry = self._youngest()
         heap.remove(entry)
         heapify(heap)
         _, rollout_id, slot = entry
@@ -163,6 +177,21 @@ class LoadedEngine(Engine):
         table.interrupt(rollout_id, made, self.next_s, self.latest)
         heappush(self.preempted, rollout_id)
         return rollout_id, slot
+
+    def _youngest(self) -> tuple[float, int, int]:
+        if self.table.courses:  # turns end and come back in any order
+            return max(self.heap, key=itemgetter(1))
+        entry = self._by_age.pop()
+        while not isnan(self.table.finished_s[entry[1]]):
+            entry = self._by_age.pop()
+        return entry
+
+    @property
+    def capacity_tokens(self) -> float:
+        return self.capacity
+
+    def keep_keys(self, tokens: int) -> None:
+        self.capacity -= tokens
 
     def position(self, now_s: float) -> float:
         self._settle(now_s)
@@ -225,8 +254,10 @@ class LoadedEngine(Engine):
     def _held(self, entries: Iterable[tuple[float, int, int]]) -> float:
         """Tokens of keys and values that these rollouts hold."""
         made_before, position = self.table.made_before, self.table.position
+        observed = self.table.observed_tokens
         return sum(
-            self.prompt_tokens + made_before.get(i, 0) + self._position - position[i] for _, i, _ in entries
+            self.prompt_tokens + made_before.get(i, 0) + observed.get(i, 0) + self._position - position[i]
+            for _, i, _ in entries
         )
 
     def _stop(self, now_s: float) -> None:

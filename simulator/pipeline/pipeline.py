@@ -17,6 +17,7 @@ from simulator.pipeline.admission import Door, least_loaded, longest_free
 from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.discards import Discards
 from simulator.pipeline.engine import Engine, FixedSpeedEngine
+from simulator.pipeline.environment_door import EnvironmentDoor, environments_of
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.loaded import LoadedEngine
@@ -24,6 +25,7 @@ from simulator.pipeline.occupancy import Occupancy, without_pauses
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.trainer import Trainer
+from simulator.pipeline.validation import Validation
 from simulator.pipeline.workload import DrawnWorkload, Workload, in_order
 from simulator.rules.counts import Counts
 from simulator.rules.staleness import Staleness
@@ -124,14 +126,18 @@ class Pipeline:
             unfinished=self.discards.unfinished,
             uniform=stream(config.seed, "selection").random,
         )
+        self.environments = environments_of(
+            env, config, workload, self.table, self.ledger, self.engines, self.buffer.add
+        )
+        self.validation: Validation | None = None
         self.fleet = Fleet(
             env,
             self.table,
             self.engines,
-            finished=self.buffer.add,
+            finished=self._finished(),
             emptied=lambda engine: self.push.emptied(engine),
         )
-        self.door = Door(
+        self.door = (Door if self.environments is None else EnvironmentDoor)(
             env,
             admission=rule.admission,
             counts=self.counts,
@@ -142,8 +148,25 @@ class Pipeline:
             lengths_tokens=in_order(workload, config.group_size),
             prompt_tokens=config.prompt_tokens,
             changed=self.fleet.changed,
+            alternates=config.validation_priority == "among",
         )
         self.fleet.door = self.discards.door = self.door
+        self.fleet.environments = self.environments
+        if self.environments is not None:
+            assert isinstance(self.door, EnvironmentDoor)
+            self.door.environments, self.environments.fleet = self.environments, self.fleet
+        if config.validate_every_updates is not None:
+            self.validation = self.discards.validation = Validation(
+                env,
+                table=self.table,
+                journal=self.journal,
+                door=self.door,
+                every_updates=config.validate_every_updates,
+                rollouts=config.validation_rollouts,
+                blocks=config.validation_blocks_trainer,
+                lengths=length_law(config.lengths),
+                seed=config.seed,
+            )
         self.discards.fleet, self.discards.buffer = self.fleet, self.buffer
         self.push = Push(
             env,
@@ -166,6 +189,7 @@ class Pipeline:
             workload=workload,
             ledger=self.ledger,
             journal=self.journal,
+            validation=self.validation,
             door_knock=self.door.knock,
             on_take=self._colocated if rule.colocated else _nothing,
             progress=progress or _silent,
@@ -174,14 +198,15 @@ class Pipeline:
     def counts(self) -> Counts:
         """What rules may look at."""
         held = self.ledger.rollouts
+        generated = self.ledger.generated_rollouts - held["validation"]
         return Counts(
-            submitted_rollouts=self.ledger.generated_rollouts - held["dropped"],
+            submitted_rollouts=generated - held["dropped"],
             running_rollouts=held["in_flight"],
             outstanding_rollouts=held["in_flight"] + held["waiting"] + held["queued"],
             waiting_rollouts=held["waiting"],
             queued_rollouts=held["queued"],
             trained_rollouts=held["trained"],
-            submitted_since_publish_rollouts=self.ledger.generated_rollouts - self._generated_at_publish,
+            submitted_since_publish_rollouts=generated - self._generated_at_publish,
             outstanding_at_publish_rollouts=self._outstanding_at_publish,
             taken_batches=self.buffer.taken_batches,
             engine_version_batches=self.fleet.version // self.config.updates_per_batch,
@@ -222,8 +247,24 @@ class Pipeline:
     def _published(self, version: int) -> None:
         self.discards.too_old(version)
         held = self.ledger.rollouts
-        self._generated_at_publish = self.ledger.generated_rollouts
+        self._generated_at_publish = self.ledger.generated_rollouts - held["validation"]
         self._outstanding_at_publish = held["in_flight"] + held["waiting"] + held["queued"]
+
+    def _finished(self) -> Callable[[int], None]:
+        """What becomes of a rollout that has made its last token."""
+        usual = self.buffer.add if self.environments is None else self.environments.finished
+        if self.config.validate_every_updates is None:
+            return usual
+        place = self.table.place
+
+        def finished(rollout_id: int) -> None:
+            if place[rollout_id] < 0:
+                assert self.validation is not None
+                self.validation.ended(rollout_id)
+            else:
+                usual(rollout_id)
+
+        return finished
 
     def _colocated(self) -> None:
         self.push.pause(self.engines, "colocated")
@@ -245,6 +286,8 @@ class Pipeline:
                 )
             taken_s = self.trainer.taken_s if state == "training" else math.nan
             self.journal.fate(ids, state, consumed_s=taken_s, complete=state in ("training", "queued"))
+        if self.validation is not None:
+            self.validation.close(self.ledger)
         rows.write(self.journal)
         self.journal.published(None)
         self._close_occupancies()

@@ -130,19 +130,31 @@ class Push:
         self.fleet.publish(engine, version, now_s)
         if engine.paused:
             engine.resume(now_s)
-        for rollout_id, slot in stopped:
-            if running == "restart":
-                self.door.start(engine, slot, *self.discards.attempt(rollout_id, "restarted"), now_s)
-            else:
-                self.fleet.go_on(engine, rollout_id, slot, now_s)
         if running == "restart":
-            # Those that had been preempted have no slot to begin again in.
-            self.door.again += [self.discards.attempt(i, "restarted") for i in sorted(engine.preempted)]
-            engine.preempted.clear()
+            self._restart(engine, stopped, now_s)
+        elif running == "recompute":
+            if self.fleet.environments is not None:
+                self.fleet.environments.keys_are_lost(engine)
+            for rollout_id, slot in stopped:
+                self.fleet.go_on(engine, rollout_id, slot, now_s)
         engine.closed = False
         self.door.say_why(engine, "gate_closed", now_s)
         self.fleet.readmit(engine, now_s)
         self.fleet.changed(engine)
+
+    def _restart(self, engine: Engine, stopped: Sequence[tuple[int, int]], now_s: float) -> None:
+        for rollout_id, slot in stopped:
+            place, tokens = self.discards.attempt(rollout_id, "restarted")
+            if self.fleet.environments is None or place < 0:
+                self.door.start(engine, slot, place, tokens, now_s)
+            else:  # its environment starts again
+                self.door.wait(engine, slot, now_s)
+                self.door.ask_again(place, tokens)
+        # Those that had been preempted have no slot to begin again in.
+        for rollout_id in sorted((*engine.preempted, *engine.away)):
+            self.door.ask_again(*self.discards.attempt(rollout_id, "restarted"))
+        engine.preempted.clear()
+        self.door.knock()
 
     def _close(self, engine: Engine) -> None:
         engine.closed = True

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Final, NamedTuple, Protocol, final, overload
 
+from simulator.pipeline.course import Course
 from simulator.pipeline.weights import Floats, Ints, Segment, Weights, cut_at_publishes
 
 _AHEAD: Final = 1024
@@ -57,6 +58,7 @@ class Rollouts:
         "after",
         "before",
         "clocks",
+        "courses",
         "engine",
         "finished_s",
         "group_size",
@@ -91,6 +93,8 @@ class Rollouts:
         """Tokens made before the present stint."""
         self.observed_tokens: dict[int, int] = {}
         """Tokens that environments have returned so far, of rollouts with turns."""
+        self.courses: dict[int, Course] = {}
+        """Of every rollout, if rollouts have environments."""
         self.resumed_s: dict[int, float] = {}
         """When the present stint began, if it is not the first."""
 
@@ -134,6 +138,8 @@ class Rollouts:
 
     def oldest_version(self, rollout_id: int) -> int:
         """The version that sampled its first token, or will: engines never go back."""
+        if self.engine[rollout_id] < 0:  # it has made nothing, and will with weights of this version or newer
+            return min(clock.weights.versions[-1] for clock in self.clocks)
         clock = self.clocks[self.engine[rollout_id]]
         position, before = self.position[rollout_id], self.before[rollout_id]
         for stint in self.stints.get(rollout_id, ()):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from simulator.eventlog import Recorder
+from simulator.pipeline import episode_rows
 from simulator.pipeline.journal import Fate, Journal
 from simulator.pipeline.rollout import Clock, Rollouts
 from simulator.pipeline.weights import Floats, Ints, cut_many_at_publishes
@@ -70,7 +71,8 @@ def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence
         return np.repeat(np.array(values, dtype=dtype), [fate.rollouts for fate in fates])
 
     place = _column(table.place)[ids]
-    prompt = place // table.group_size
+    validates = place < 0  # each request is a prompt and a group by itself
+    prompt = np.where(validates, place, place // table.group_size)
     started_s, finished_s = _column(table.started_s)[ids], _column(table.finished_s)[ids]
     pieces = _pieces(table, ids)
     first = np.searchsorted(pieces.row, np.arange(len(ids)))
@@ -78,34 +80,40 @@ def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence
     made_nothing = last < first
     some = np.append(pieces.version, 0)  # so that rows without a piece have a place to look at
     oldest = pa.array(some[np.where(made_nothing, -1, first)], mask=made_nothing)
-    ready = _nullable(_group_ready_s(finished_s, each([f.complete for f in fates], bool), table.group_size))
+    complete = each([fate.complete for fate in fates], bool)
+    ended_s = episode_rows.judged_s(table, ids, finished_s) if table.courses else finished_s
+    ready = _nullable(_group_ready_s(ended_s, complete, table.group_size))
     consumed_version = each([fate.consumed_version for fate in fates], np.int64)
-    recorder.extend(
-        "rollouts",
-        {
-            "rollout_id": ids,
-            "prompt_id": prompt,
-            "group_id": prompt,
-            "member": place % table.group_size,
-            "engine": _column(table.engine)[ids],
-            "submitted_s": started_s,  # a free slot is what asks
-            "started_s": started_s,
-            "finished_s": _nullable(finished_s),
-            "group_ready_s": ready,
-            "enqueued_s": ready,  # a complete group enters the queue at once
-            "consumed_s": _nullable(each([fate.consumed_s for fate in fates], np.float64)),
-            "first_version": oldest,
-            "last_version": pa.array(some[np.where(made_nothing, -1, last)], mask=made_nothing),
-            "oldest_version": oldest,
-            "consumed_version": pa.array(consumed_version, mask=consumed_version < 0),
-            "action_tokens": _column(table.tokens)[ids],
-            "observation_tokens": np.zeros(len(ids), dtype=np.int64),
-            "turns": np.ones(len(ids), dtype=np.int64),
-            "reward": _rewards(fates, each([fate.rewards is None for fate in fates], bool)),
-            "status": _words([fate.status for fate in fates], fates),
-            "reason": _words([fate.reason for fate in fates], fates),
-        },
-    )
+    columns: dict[str, Any] = {
+        "rollout_id": ids,
+        "prompt_id": prompt,
+        "group_id": prompt,
+        "member": np.where(validates, 0, place % table.group_size),
+        "engine": _column(table.engine)[ids],
+        "submitted_s": started_s,  # a free slot is what asks
+        "started_s": started_s,
+        "finished_s": _nullable(finished_s),
+        "group_ready_s": ready,
+        "enqueued_s": ready,  # a complete group enters the queue at once
+        "consumed_s": _nullable(each([fate.consumed_s for fate in fates], np.float64)),
+        "first_version": oldest,
+        "last_version": pa.array(some[np.where(made_nothing, -1, last)], mask=made_nothing),
+        "oldest_version": oldest,
+        "consumed_version": pa.array(consumed_version, mask=consumed_version < 0),
+        "action_tokens": _column(table.tokens)[ids],
+        "observation_tokens": np.zeros(len(ids), dtype=np.int64),
+        "turns": np.ones(len(ids), dtype=np.int64),
+        "reward": _rewards(fates, each([fate.rewards is None for fate in fates], bool)),
+        "status": _words([fate.status for fate in fates], fates),
+        "reason": _words([fate.reason for fate in fates], fates),
+    }
+    if table.courses:
+        own_s = pieces.end_s - pieces.start_s
+        decoded_s = np.bincount(pieces.row, weights=own_s, minlength=len(ids)).astype(np.float64)
+        columns |= episode_rows.columns(
+            table, ids, started_s=started_s, finished_s=finished_s, decoded_s=decoded_s
+        )
+    recorder.extend("rollouts", columns)
     segments = {name: column for name, column in pieces._asdict().items() if name != "row"}
     recorder.extend("segments", {"rollout_id": ids[pieces.row], **segments})
 

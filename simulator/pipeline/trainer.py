@@ -14,6 +14,7 @@ from simulator.pipeline.engine import Process
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollouts, Update, Views
+from simulator.pipeline.validation import Validation
 from simulator.pipeline.workload import Workload
 from simulator.world.service import busiest_rank_tokens, fixed_and_per_token
 
@@ -33,6 +34,7 @@ class Trainer:
         workload: Workload,
         ledger: Ledger,
         journal: Journal,
+        validation: Validation | None,
         door_knock: Callable[[], None],
         on_take: Callable[[], None],
         progress: Callable[[int], None],
@@ -45,6 +47,7 @@ class Trainer:
         self.workload = workload
         self.ledger = ledger
         self.journal = journal
+        self.validation = validation
         self.door_knock = door_knock
         self.on_take = on_take
         self.progress = progress
@@ -75,6 +78,8 @@ class Trainer:
                 yield from self.push.run(self.version)
                 self.journal.published(self.env.now)
                 self.workload.publish(self.version)
+                if self.validation is not None:
+                    yield from self.validation.run(self.version)
             self.door_knock()
 
     def _take(self) -> Process:

@@ -1,0 +1,107 @@
+"""The door where rollouts need an environment before they need a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import simpy
+
+from simulator.config import PipelineConfig, length_law
+from simulator.ledger import Ledger
+from simulator.pipeline.admission import Door
+from simulator.pipeline.engine import Engine
+from simulator.pipeline.environments import Environments
+from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.workload import Workload
+from simulator.world.episodes import DrawnEpisodes, Episode, MultiTurn
+
+
+@final
+class EnvironmentDoor(Door):
+    """Admits rollouts as the rule and the number of environments allow; what is ready gets slots.
+
+    In order of becoming ready.
+    """
+
+    explains = True
+    environments: Environments
+
+    def enter(self, engine: Engine, slot: int, now_s: float) -> bool:  # noqa: ARG002 - whoever is ready comes later
+        return False
+
+    def skip(self, group: int) -> None:
+        size = self.table.group_size
+        while self.next_place // size == group and self.next_place % size:
+            self.next_place += 1
+
+    def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
+        """A validation rollout, which needs no environment."""
+        rollout_id = len(self.table)
+        self.environments.enrol(place, Episode((tokens,)), "validation", now_s)
+        self.environments.begin(engine, rollout_id, slot, now_s)
+
+    def _has_work(self) -> bool:
+        return self.environments.free > 0 or (self.free_slots > 0 and self._wants_slot())
+
+    def _fill(self, now_s: float) -> None:
+        environments = self.environments
+        self.allowance = self.admission(self.counts())
+        while self.allowance > 0 and environments.free > 0:
+            self.allowance -= 1
+            if self.again:
+                place, _ = self.again.popleft()
+            else:
+                place = self.next_place
+                self.next_place += 1
+            environments.admit(place, now_s)
+        self._give_slots(now_s)
+
+    def _wants_slot(self) -> bool:
+        return bool(self.environments.ready or self.requests)
+
+    def _start(self, engine: Engine, slot: int, now_s: float) -> None:
+        if self._validation_is_next(others=bool(self.environments.ready)):
+            self.start(engine, slot, *self.requests.popleft(), now_s)
+        else:
+            self.environments.begin(engine, self.environments.ready.popleft(), slot, now_s)
+
+    def _why_nobody_comes(self) -> str:
+        return "gate_closed" if self.environments.free else "environment"
+
+
+def environments_of(
+    env: simpy.Environment,
+    config: PipelineConfig,
+    workload: Workload,
+    table: Rollouts,
+    ledger: Ledger,
+    engines: Sequence[Engine],
+    complete: Callable[[int], None],
+) -> Environments | None:
+    """Those that a configuration asks for, or that a workload's own `episode` needs, if any."""
+    own: Callable[[int, int], Episode] | None = getattr(workload, "episode", None)
+    if own is None and not config.has_environments:
+        return None
+    drawn = DrawnEpisodes(
+        config.episode,
+        first_turn_tokens=workload.length_tokens,
+        lengths=length_law(config.lengths),
+        start_s=config.environment_start_s,
+        reward_s=config.reward_s,
+        seed=config.seed,
+        group_size=config.group_size,
+    )
+    law = config.episode if isinstance(config.episode, MultiTurn) else MultiTurn()
+    return Environments(
+        env,
+        table=table,
+        ledger=ledger,
+        engines=engines,
+        number=config.environments or config.slots,
+        episode=own or drawn.episode,
+        keeps_slots=law.slot_between_turns == "kept",
+        keeps_keys=law.keys_between_turns == "kept",
+        prompt_tokens=config.prompt_tokens,
+        complete=complete,
+    )
