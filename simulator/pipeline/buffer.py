@@ -26,7 +26,7 @@ class Buffer:
 
     Args:
         unfinished: what a selection may know of groups that are not complete, as in `Take`: the version that
-            the oldest started with, and the smallest submitted index.
+            the oldest started with, and their submitted indices.
         uniform: random numbers for a selection.
     """
 
@@ -42,7 +42,7 @@ class Buffer:
         overflow: Overflow,
         ledger: Ledger,
         on_drop: Drop,
-        unfinished: Callable[[], tuple[int | None, int | None]],
+        unfinished: Callable[[], tuple[int | None, list[int]]],
         uniform: Callable[[], float],
     ) -> None:
         self.env = env
@@ -172,14 +172,14 @@ class Buffer:
                 return groups
 
     def _question(self, version: int) -> Take:
-        oldest_version, oldest_index = self.unfinished()
+        oldest_version, unfinished = self.unfinished()
         return Take(
             batch_rollouts=self.batch_rollouts,
             version=version,
             taken_batches=self.taken_batches,
             updates_per_batch=self.updates_per_batch,
             oldest_running_version=oldest_version,
-            oldest_unfinished_index=oldest_index,
+            unfinished_indices=unfinished,
             uniform=self.uniform,
         )
 

@@ -38,8 +38,8 @@ class Take:
     updates_per_batch: int
     oldest_running_version: int | None = None
     """The version that the oldest unfinished group started with; None if every group is complete."""
-    oldest_unfinished_index: int | None = None
-    """The smallest submitted index among groups that are not complete; None if there is none."""
+    unfinished_indices: Sequence[int] = ()
+    """Submitted indices of the groups that are not complete, in order."""
     uniform: Callable[[], float] = float
     """A random number in [0, 1)."""
 
@@ -94,10 +94,10 @@ def in_order(candidates: Sequence[Candidate], take: Take) -> Sequence[int] | Non
 
 
 def windowed_fifo(window_groups: int) -> Selection:
-    """First come, first served among the next `window_groups` submissions: MiniMax.
+    """First come, first served among the first `window_groups` of what is left, by submission: MiniMax.
 
-    The window begins at the oldest group that has not been trained, complete or not, so that the head of
-    the line may be overtaken by its window and no further.
+    Left is whatever was started and not taken, complete or not. So the head of the line may be overtaken by
+    its window and no further; what was taken out of the window makes room at its end.
 
     Args:
         window_groups: W, at least 1; 0.3 of the generation batch in the published setting.
@@ -106,11 +106,9 @@ def windowed_fifo(window_groups: int) -> Selection:
         raise ValueError(f"window_groups must be at least 1, got {window_groups}")
 
     def select(candidates: Sequence[Candidate], take: Take) -> Sequence[int] | None:
-        waiting = [c.submitted_index for c in candidates]
-        if take.oldest_unfinished_index is not None:
-            waiting.append(take.oldest_unfinished_index)
-        end = min(waiting, default=0) + window_groups
-        inside = [i for i, c in enumerate(candidates) if c.submitted_index < end]
+        left = sorted([*take.unfinished_indices, *(c.submitted_index for c in candidates)])
+        last = left[min(window_groups, len(left)) - 1] if left else -1
+        inside = [i for i, c in enumerate(candidates) if c.submitted_index <= last]
         return _filled(inside, candidates, take)
 
     return select

@@ -57,11 +57,12 @@ def _take(**known) -> Take:
 def test_minimax_lets_the_window_overtake_the_head_and_nothing_beyond():
     # N = 10, W = 3. Group 4 still runs, so the window is 4, 5, 6.
     rule = buffers.minimax_wfifo(Shape(batch_rollouts=2, slots=10))
-    take = _take(oldest_unfinished_index=4)
-    assert rule.selection(_arrived(8, 6, 5), take) == [1, 2]
-    assert rule.selection(_arrived(8, 7, 5), take) is None
+    assert rule.selection(_arrived(8, 6, 5), _take(unfinished_indices=[4])) == [1, 2]
+    assert rule.selection(_arrived(8, 7, 5), _take(unfinished_indices=[4, 6])) is None
+    # Group 6 is taken already: the window of what is left is 4, 5, 7.
+    assert rule.selection(_arrived(8, 7, 5), _take(unfinished_indices=[4])) == [1, 2]
     # With nothing unfinished before them, the head is the oldest that is complete.
-    assert rule.selection(_arrived(8, 7, 5), _take()) == [1, 2]
+    assert rule.selection(_arrived(8, 7, 5), _take()) == [0, 1]
     with pytest.raises(ValueError, match="holds 1 groups, less than a batch of 2"):
         buffers.minimax_wfifo(Shape(batch_rollouts=2, slots=4))
 
