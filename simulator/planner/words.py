@@ -18,8 +18,8 @@ from simulator.validation.row import Row
 
 WIDTH: Final = 80
 _HEADER: Final = (
-    "    GPUs that      in  bound, rollouts trained   lag, updates     waits, %    in",
-    "  decode train flight batches          an hour   mean      p99   train slots vain",
+    "    GPUs that      in  bound, rollouts trained  lag, updates    waits, %    in",
+    "  decode train flight batches          an hour       mean p99  train slots vain",
 )
 
 
@@ -70,8 +70,8 @@ def comparison_text(found: Comparison) -> str:
             n = arm.numbers
             gpus = arm.setting.rollout_gpus
             lines.append(
-                f"  {arm.name:15} {gpus:6} {found.machines - gpus:5} {n['mean_lag_updates'].mean:6.1f}"
-                f" {n['p99_lag_updates'].mean:6.0f}  {_percents(n)}  {arm.hours:7.2f} {arm.gpu_hours:10,.0f}"
+                f"{arm.name:15} {gpus:6} {found.machines - gpus:5} {n['mean_lag_updates'].mean:7.1f}"
+                f" {n['p99_lag_updates'].mean:4.0f}  {_percents(n)}  {arm.hours:8.2f} {arm.gpu_hours:9,.0f}"
             )
     lines += [
         "",
@@ -137,7 +137,7 @@ def _row(outcome: Outcome, *, mark: str) -> str:
     return (
         f"{mark} {setting.rollout_gpus:6} {train:>5} {setting.in_flight:6} {bound:>7}"
         f" {_with_interval(n['rollouts_per_hour'], 0):>16} {_with_interval(n['mean_lag_updates'], 1):>10}"
-        f" {n['p99_lag_updates'].mean:4.0f}  {_percents(n)}"
+        f" {n['p99_lag_updates'].mean:3.0f}  {_percents(n)}"
     )
 
 

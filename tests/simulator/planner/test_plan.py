@@ -134,7 +134,8 @@ def test_a_part_of_the_machine_is_the_machine_in_small() -> None:
 
 def test_the_small_team_trains_best_in_turn() -> None:
     """One split beside it, the fastest of them: 2 GPUs decode, 6 train."""
-    found = plan(small_team(rollout_shares=(0.25,), in_flight=(1024,), bounds_batches=(1,), updates=32))
+    one = {"rollout_shares": (0.25,), "in_flight": (1024,), "bounds_batches": (1,)}
+    found = plan(small_team(**one, updates=32, seeds=1))
     assert found.regime == "synchronous best"
     turns, split = (outcome.numbers["rollouts_per_hour"] for outcome in found.outcomes)
     assert turns.mean > split.mean
