@@ -63,8 +63,9 @@ def comparison_text(found: Comparison) -> str:
         lines += [
             "",
             title,
-            f"                     GPUs that   lag, updates    waits, %    in  hours for {found.updates:,}",
-            "                  decode train   mean    p99  train slots vain  updates  GPU-hours",
+            "                   GPUs that  lag, updates    waits, %    in"
+            f"  {f'{found.updates:,} updates':>18}",
+            "                decode train    mean  p99  train slots vain     hours GPU-hours",
         ]
         for arm in arms:
             n = arm.numbers
