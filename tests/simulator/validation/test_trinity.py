@@ -40,7 +40,7 @@ def test_a_synchronous_period_in_closed_form_is_the_pipelines(interval):
 
 
 def test_one_step_off_trains_while_it_explores_and_async_waits_for_neither():
-    """Training longer than exploring: a step off it is all that counts, and a sync; async, and a checkpoint."""
+    """Where training is longer, a step is training and a sync, or a share of a checkpoint."""
     slow = replace(COSTS, train_s=100.0)
     assert seconds_a_step(one_step_off(SMALL, slow)) == pytest.approx(101.0)
     assert seconds_a_step(asynchronous(SMALL, slow)) == pytest.approx(100 + checkpoint_s(SMALL) / 10)

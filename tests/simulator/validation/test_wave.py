@@ -26,7 +26,7 @@ def test_a_wave_in_the_pipeline_ends_as_the_closed_form_says(per_kv_token_s):
     speed = Speed(fixed_s=0.3, per_rollout_s=0.2, per_kv_token_s=per_kv_token_s)
     lengths = np.random.default_rng(1).integers(1, 60, 24)
     done = simulate(
-        workload=Lengths(lambda prompt, member: int(lengths[prompt])),
+        workload=Lengths(lambda prompt, _member: int(lengths[prompt])),
         rule=sync(),
         slots=24,
         engine=speed.spread_over(4),
