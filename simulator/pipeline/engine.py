@@ -38,6 +38,7 @@ class Engine(ABC):
         "_why_paused",
         "asks_before_start",
         "away",
+        "capacity_tokens",
         "closed",
         "fills",
         "free",
@@ -87,6 +88,8 @@ class Engine(ABC):
         """Why its free slots wait."""
         self.wants_weights = False
         """It will fetch newer ones once it is empty."""
+        self.capacity_tokens = inf
+        """Of keys and values, in all."""
         self.asks_before_start = False
         """Whether `can_begin` may say no."""
         self.pauses: list[Pause] = []
@@ -101,11 +104,6 @@ class Engine(ABC):
     def empty(self) -> bool:
         """Nothing runs, and nothing will come back."""
         return self.running == 0 and not self.preempted and not self.away
-
-    @property
-    def capacity_tokens(self) -> float:
-        """Of keys and values."""
-        return inf
 
     def keep_keys(self, tokens: int) -> None:  # noqa: B027 - only some engines hold keys and values
         """Of a rollout that does not decode; negative: no longer."""

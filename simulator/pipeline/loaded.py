@@ -65,7 +65,10 @@ class LoadedEngine(Engine):
         self.per_rollout_s = load.step_s_per_rollout
         self.per_kv_token_s = load.step_s_per_kv_token
         self.prefill_s_per_token = load.prefill_s_per_token
-        self.capacity = inf if load.kv_capacity_tokens is None else float(load.kv_capacity_tokens)
+        if load.kv_capacity_tokens is not None:
+            self.capacity_tokens = float(load.kv_capacity_tokens)
+        self.capacity = self.capacity_tokens
+        """What is left for rollouts that decode."""
         self.limited = load.kv_capacity_tokens is not None
         self.asks_before_start = self.limited or self.prefill_s_per_token > 0
         self.prompt_tokens = prompt_tokens
@@ -185,10 +188,6 @@ class LoadedEngine(Engine):
         while not isnan(self.table.finished_s[entry[1]]):
             entry = self._by_age.pop()
         return entry
-
-    @property
-    def capacity_tokens(self) -> float:
-        return self.capacity
 
     def keep_keys(self, tokens: int) -> None:
         self.capacity -= tokens
