@@ -21,7 +21,7 @@ def by_request(rollouts: pd.DataFrame) -> pd.DataFrame:
     own = rollouts[(rollouts["status"] == "validation") & rollouts["reason"].isna()]
     rows = [
         {
-            "version": int(version),
+            "version": int(group["consumed_version"].iloc[0]),
             "rollouts": len(group),
             "ended": int(group["finished_s"].notna().sum()),
             "sampled_by": _sampled_by(group),
@@ -29,7 +29,7 @@ def by_request(rollouts: pd.DataFrame) -> pd.DataFrame:
             "submitted_s": group["submitted_s"].min(),
             "ended_s": group["finished_s"].max(skipna=False),
         }
-        for version, group in own.groupby("consumed_version", sort=True)
+        for _, group in own.groupby("consumed_version", sort=True)
     ]
     columns = ["version", "rollouts", "ended", "sampled_by", "reward", "submitted_s", "ended_s"]
     return pd.DataFrame(rows, columns=columns)
