@@ -153,3 +153,31 @@ def token_weighted_lag(
     """
     share = 0.5 if swaps_in_flight else 1.0
     return slots / batch_rollouts * (1 + cv**2) * share + rho
+
+
+def slot_wait(rollouts: int, slots: int, away: float) -> float:
+    r"""Mean wait for a slot, in mean times that a slot is held: the repair of machines, M/M/c//N.
+
+    N rollouts are away with their environments (to start, to run a tool) for z on average, come back, and
+    hold one of c slots for an exponential time of mean one. With n of them at the slots, waiting or not,
+
+    .. math:: p_n \propto \binom{N}{n} \frac{n!}{\prod_{k=1}^{n} \min(k, c)}\, z^{-n}, \qquad
+        W = \frac{\sum_n (n - c)^+ p_n}{\sum_n \min(n, c)\, p_n}
+
+    The law of the time away does not matter, only its mean (product form).
+
+    Args:
+        rollouts: N, always under way.
+        slots: c.
+        away: z, more than 0.
+
+    References:
+        Baskett, Chandy, Muntz, Palacios, 1975, "Open, closed, and mixed networks of queues".
+        https://doi.org/10.1145/321879.321887
+    """
+    n = np.arange(rollouts + 1)
+    served = np.minimum(n, slots)
+    log_served = np.concatenate([[0.0], np.cumsum(np.log(served[1:]))])
+    log_weight = gammaln(rollouts + 1) - gammaln(rollouts - n + 1) - log_served - n * math.log(away)
+    weight = np.exp(log_weight - log_weight.max())
+    return float((weight * (n - served)).sum() / (weight * served).sum())

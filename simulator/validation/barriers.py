@@ -12,6 +12,8 @@ from simulator.pipeline.pipeline import Run
 from simulator.validation.pipelines import exponential, loaded, lognormal
 from simulator.validation.row import Row, inside_interval
 from simulator.validation.steady import batch_means, settled
+from simulator.world.amounts import Amount
+from simulator.world.episodes import MultiTurn
 
 
 def order_statistics() -> Iterator[Row]:
@@ -54,6 +56,47 @@ def waits_for_the_trainer() -> Iterator[Row]:
             simulated=mean,
             half_width=half_width,
             n=60_000,
+        )
+
+
+def waits_for_a_slot() -> Iterator[Row]:
+    """Environments that start, or work between turns: waits for slots are those of machines for repair.
+
+    Exact whatever the law of the time away, and whoever is served first.
+    """
+    start = {"environment_start_s": Amount(mean=3.0, law="exponential")}
+    constant = {"environment_start_s": Amount(mean=3.0)}
+    tools = {
+        "environment_start_s": Amount(mean=3.0, law="exponential"),
+        "episode": MultiTurn(
+            mean_turns=4, latency_s=Amount(mean=3.0, law="lognormal", cv=2.0), keys_between_turns="kept"
+        ),
+    }
+    for name, environments, slots, settings, turns in (
+        ("exponential start-up", 16, 4, start, 1),
+        ("constant start-up", 16, 4, constant, 1),
+        ("exponential start-up, near saturation", 64, 16, start, 1),
+        ("4 turns, heavy-tailed tools", 16, 4, tools, 4),
+    ):
+        done = loaded(
+            exponential(),
+            slots=slots,
+            batch=1,
+            rho=0.0,
+            updates=20_000,
+            environments=environments,
+            **settings,
+        )
+        rows = done.log.rollouts.to_pandas()
+        waits_s = rows[rows.status == "trained"].sort_values("rollout_id").slot_wait_s.to_numpy()
+        mean, half_width = batch_means(settled(waits_s))
+        yield inside_interval(
+            about=f"wait for one of {slots} slots, {environments} environments, {name}",
+            source="M/M/c//N, product form",
+            expected=turns * theory.slot_wait(environments, slots, 3.0),
+            simulated=mean,
+            half_width=half_width,
+            n=20_000,
         )
 
 

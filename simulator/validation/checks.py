@@ -25,6 +25,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     lags.saturated_throughput,
     barriers.order_statistics,
     barriers.waits_for_the_trainer,
+    barriers.waits_for_a_slot,
     gates.aggregate_gate,
     gates.drops,
     consequences.first_batches,

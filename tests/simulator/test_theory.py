@@ -1,5 +1,7 @@
 """Closed forms against published values, each other, and drawn numbers."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,28 @@ def test_tail_ratios_are_the_published_ones(law):
         "pareto 3": lambda n: theory.tail_ratio_pareto(n, 3.0),
     }.get(law, lambda n: theory.tail_ratio_lognormal(n, law))
     assert [ratio(n) for n in SIZES] == pytest.approx(PUBLISHED[law], rel=0.005)
+
+
+def test_waits_of_two_machines_for_one_repairer_by_hand():
+    # N = 2, c = 1, z = 1: weights 1, 2, 2 for none, one and two at the slot; 2/5 wait, 4/5 are served
+    assert theory.slot_wait(2, 1, 1.0) == pytest.approx(0.5)
+
+
+def test_with_a_slot_for_each_nobody_waits():
+    assert theory.slot_wait(7, 7, 0.5) == 0
+    assert theory.slot_wait(3, 9, 2.0) == 0
+
+
+def test_with_hardly_any_time_away_all_but_those_served_wait():
+    # each holds a slot one in N / c of the time, so waits N / c - 1
+    assert theory.slot_wait(12, 4, 1e-9) == pytest.approx(2.0)
+
+
+def test_one_slot_by_littles_law():
+    # rollouts end at the rate 1 - p_0, and N = rate * (z + W + 1)
+    n, z = 9, 4.0
+    p_0 = 1 / sum(math.factorial(n) / math.factorial(n - k) / z**k for k in range(n + 1))
+    assert theory.slot_wait(n, 1, z) == pytest.approx(n / (1 - p_0) - z - 1)
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 64, 1024])
