@@ -15,6 +15,7 @@ from simulator.systems.every import AnySystem
 from simulator.world.amounts import Amount
 from simulator.world.decoding import Engine, FixedSpeed, LoadDependent
 from simulator.world.episodes import EpisodeLaw, SingleTurn
+from simulator.world.failures import Failures
 from simulator.world.lengths import Law, LengthLaw, Trace, clipped_share
 from simulator.world.service import Balance
 from simulator.world.trace_csv import read_lengths
@@ -112,7 +113,10 @@ class PipelineConfig(_Record):
     push_s: Time = 0.0
     """From the last update of a batch until the engines hold the new weights; the trainer waits for it."""
     queue_capacity_rollouts: Count | None = None
-    """Beyond it the oldest rollouts in the queue are dropped; None for no limit."""
+    """None for no limit."""
+    queue_full: Literal["drop_oldest", "block"] = "drop_oldest"
+    """Beyond it the oldest rollouts in the queue are dropped; or a group that finds no room holds the slot it
+    ended in, until there is some."""
     max_outstanding_rollouts: Count | None = None
     """Started and not yet taken by the trainer; beyond it no rollout starts. None for no limit."""
     lengths: Annotated[Law, Field(discriminator="kind")]
@@ -136,6 +140,10 @@ class PipelineConfig(_Record):
     validation_blocks_trainer: bool = True
     """The trainer goes on when all of them have ended."""
     staleness: Annotated[StalenessRule, Field(discriminator="kind")] = Unbounded()
+    failures: Failures = Failures()
+    """What goes wrong; nothing by default."""
+    stall_limit_s: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = None
+    """Without an update for so long the run ends with an error that names who waits for what; None: never."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     @property
@@ -230,6 +238,20 @@ def _rollouts_fit(config: PipelineConfig) -> str | None:
     return None
 
 
+def _fails_where_it_can(config: PipelineConfig) -> str | None:
+    breaks = ("engine_crash_every_s", "environment_failure_probability", "group_deadline_s")
+    for name in breaks if config.has_environments else ():
+        if getattr(config.failures, name):
+            return f"failures.{name} is not simulated for rollouts with environments of their own"
+    if config.failures.slow_engines > config.engines:
+        return (
+            f"failures.slow_engines ({config.failures.slow_engines}) is more than engines ({config.engines})"
+        )
+    if config.queue_full == "block" and config.queue_capacity_rollouts is None:
+        return "queue_full 'block' has no effect without queue_capacity_rollouts"
+    return None
+
+
 def _has_effect(config: PipelineConfig) -> str | None:
     if config.critic_update_s > 0 and config.critic_updates == 0:
         return f"critic_update_s ({config.critic_update_s}) has no effect with critic_updates 0"
@@ -255,6 +277,7 @@ _CHECKS: Final = (
     _gate_opens,
     _system_suits,
     _rollouts_fit,
+    _fails_where_it_can,
     _has_effect,
 )
 
@@ -283,7 +306,7 @@ def staleness_rule(config: PipelineConfig) -> Staleness:
     gate, overflow = rule.admission, rule.overflow
     if config.max_outstanding_rollouts is not None:
         gate = admission.back_pressure(gate, config.max_outstanding_rollouts)
-    if config.queue_capacity_rollouts is not None:
+    if config.queue_capacity_rollouts is not None and config.queue_full == "drop_oldest":
         overflow = eviction.drop_oldest_beyond(config.queue_capacity_rollouts)
     return replace(rule, admission=gate, overflow=overflow)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import simpy
 
@@ -27,6 +27,16 @@ def longest_free(engines: Sequence[Engine]) -> Engine:
 def least_loaded(engines: Sequence[Engine]) -> Engine:
     """The engine that runs least, the first of equals."""
     return min(engines, key=lambda engine: (engine.running, engine.index))
+
+
+class Returning(NamedTuple):
+    """Who was let in once and lost its engine or its environment: it is not asked for again."""
+
+    rollout_id: int | None
+    """None to begin again as a new attempt; else it goes on with the tokens that it has made."""
+    place: int
+    tokens: int
+    """Of the whole answer."""
 
 
 class Door:
@@ -76,6 +86,18 @@ class Door:
         """Whether they take turns with rollouts for training, or come before them."""
         self._validation_came_last = False
         self.free_slots = 0
+        self.returning: deque[Returning] = deque()
+        """They start before anything else does, without asking the rule."""
+        self.held_slots = 0
+        """Slots that stay free, since the group which ended there finds no room in the queue."""
+        self.has_claims = False
+        """Is there one of these two?"""
+        self.can_hold = False
+        """Can there be slots that are held?"""
+        self.on_start: Callable[[int, int], int] | None = None
+        """Told of each attempt's place and tokens; says how many it will make."""
+        self.go_on: Callable[[Engine, int, int, float], None]
+        """Lets a rollout decode on in a slot."""
         self._turns = 0
         self._turn_is_taken = False
         for engine in engines:
@@ -84,7 +106,7 @@ class Door:
 
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:
         """A slot is free: start a rollout in it at once, if that is all there is to be done now."""
-        if self.free_slots or engine.closed or self.requests:
+        if self.free_slots or engine.closed or self.requests or self.has_claims:
             return False
         if self.planned and self.planned[0][0] <= now_s:
             return False
@@ -121,12 +143,45 @@ class Door:
         """A rollout was thrown away; another attempt comes before anything new of its kind."""
         (self.again if place >= 0 else self.requests).append((place, tokens))
 
-    def skip(self, group: int) -> None:
-        """Start no more members of `group`."""
+    def skip(self, group: int) -> list[tuple[int, int]]:
+        """Start no more members of `group`; returns places and tokens of those that would have followed."""
         size = self.table.group_size
+        skipped = []
         while self.next_place // size == group and self.next_place % size:
-            next(self.lengths_tokens)
+            skipped.append((self.next_place, next(self.lengths_tokens)))
             self.next_place += 1
+        return skipped
+
+    def come_back(self, one: Returning) -> None:
+        """It starts or goes on as soon as it can; a knock must follow."""
+        self.returning.append(one)
+        self.has_claims = True
+
+    def recall(self, which: Container[int]) -> list[int]:
+        """Those of `which` that were to go on go no further."""
+        gone = [one.rollout_id for one in self.returning if one.rollout_id in which]
+        self._keep([one for one in self.returning if one.rollout_id not in which])
+        return [i for i in gone if i is not None]
+
+    def forget(self, groups: Container[int]) -> list[tuple[int, int]]:
+        """Members of `groups` that were to begin again do not: their places and tokens."""
+        size = self.table.group_size
+        again = [one for one in self.returning if one.rollout_id is None and one.place // size in groups]
+        if again:
+            self._keep([one for one in self.returning if one not in again])
+        tried = [attempt for attempt in self.again if attempt[0] // size in groups]
+        if tried:
+            self.again = deque(attempt for attempt in self.again if attempt not in tried)
+        return [(one.place, one.tokens) for one in again] + tried
+
+    def hold(self, slots: int) -> None:
+        """So many more slots stay free; or fewer, and a knock must follow."""
+        self.held_slots += slots
+        self.has_claims = bool(self.returning) or self.held_slots > 0
+
+    def _keep(self, returning: Sequence[Returning]) -> None:
+        self.returning = deque(returning)
+        self.hold(0)
 
     def _open(self, _turn: simpy.Event) -> None:
         self._turn_is_taken = False
@@ -137,27 +192,27 @@ class Door:
 
     def _fill(self, now_s: float) -> None:
         if self.free_slots:
+            touched: dict[int, Engine] = {}
+            full = bool(self.returning) and not self._take_back(now_s, touched)
             self.allowance = self.admission(self.counts())
-            self._give_slots(now_s)
+            self._give_slots(now_s, touched, full=full)
 
-    def _give_slots(self, now_s: float) -> None:
-        touched: dict[int, Engine] = {}
-        full = False
-        while self.free_slots and self._wants_slot():
-            able = [e for e in self.engines if e.free and not e.closed]
+    def _give_slots(self, now_s: float, touched: dict[int, Engine], *, full: bool) -> None:
+        while self.free_slots > self.held_slots and self._wants_slot() and not full:
+            able = [e for e in self.engines if e.free and not e.closed and not e.down]
             if fits := [e for e in able if not e.asks_before_start or self._fits(e, now_s)]:
                 engine = fits[0] if len(fits) == 1 else self.router(fits)
-                _, slot = engine.free.popleft()
-                self.free_slots -= 1
-                engine.slots[slot].work(now_s)
-                self._start(engine, slot, now_s)
+                self._start(engine, self._slot_of(engine, now_s), now_s)
                 touched[engine.index] = engine
             else:
                 full = bool(able)
                 break
+        why = "kv_full" if full else self._why_nobody_comes()
+        if 0 < self.free_slots <= self.held_slots and self._wants_slot():
+            why = "queue_full"
         for engine in self.engines:
-            if (engine.asks_before_start or self.explains) and not engine.closed:
-                self.say_why(engine, "kv_full" if full else self._why_nobody_comes(), now_s)
+            if (engine.asks_before_start or self.explains or self.can_hold) and not engine.closed:
+                self.say_why(engine, why, now_s)
         for engine in touched.values():
             self.changed(engine)
 
@@ -175,16 +230,59 @@ class Door:
             return self._validation_came_last
         return True
 
+    def _take_back(self, now_s: float, touched: dict[int, Engine]) -> bool:
+        """Start who is returning, where there is room; False if nothing else may start before one of them."""
+        waiting: list[Returning] = []
+        full = False
+        for one in self.returning:
+            engine = None
+            if self.free_slots > self.held_slots:
+                able = [e for e in self.engines if e.free and not e.closed and not e.down]
+                new_enough = [e for e in able if e.weights.version >= self._version(one)]
+                fits = [
+                    e for e in new_enough if not e.asks_before_start or self._fits(e, now_s, self._made(one))
+                ]
+                engine = self.router(fits) if fits else None
+                full = full or bool(new_enough and not fits)
+            if engine is None:
+                waiting.append(one)
+                continue
+            slot = self._slot_of(engine, now_s)
+            if one.rollout_id is None:
+                self.start(engine, slot, one.place, one.tokens, now_s)
+            else:
+                self.go_on(engine, one.rollout_id, slot, now_s)
+            touched[engine.index] = engine
+        self._keep(waiting)
+        return not full
+
+    def _made(self, one: Returning) -> int:
+        """Tokens to compute again before it decodes."""
+        return 0 if one.rollout_id is None else self.table.made_before[one.rollout_id]
+
+    def _version(self, one: Returning) -> int:
+        """An engine must hold this one or a newer one: versions never decrease within a rollout."""
+        return 0 if one.rollout_id is None else self.table.newest_version(one.rollout_id)
+
+    def _slot_of(self, engine: Engine, now_s: float) -> int:
+        _, slot = engine.free.popleft()
+        self.free_slots -= 1
+        engine.slots[slot].work(now_s)
+        return slot
+
     def say_why(self, engine: Engine, cause: str, now_s: float) -> None:
         """Why its free slots wait from now on."""
+        if engine.down:
+            engine.why_free_if_up = cause
+            return
         if cause == engine.why_free:
             return
         engine.why_free = cause
         for _, slot in engine.free:
             engine.slots[slot].wait_for(cause, now_s)
 
-    def _fits(self, engine: Engine, now_s: float) -> bool:
-        return not engine.preempted and engine.can_begin(self.prompt_tokens, now_s)
+    def _fits(self, engine: Engine, now_s: float, made: int = 0) -> bool:
+        return not engine.preempted and engine.can_begin(self.prompt_tokens + made, now_s)
 
     def _free(self, engine: Engine, slot: int) -> None:
         engine.free.append((self._turns, slot))
@@ -207,6 +305,9 @@ class Door:
                 f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
             )
         self.next_place = place + 1
+        if self.on_start is not None:
+            self.start(engine, slot, place, tokens, now_s)
+            return
         # `start`, spelled out: it is done for every rollout
         table = self.table
         self.ledger.start(tokens)
@@ -215,6 +316,8 @@ class Door:
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """Without asking."""
+        if self.on_start is not None and place >= 0:
+            tokens = self.on_start(place, tokens)
         self.ledger.start(tokens, "validation" if place < 0 else "in_flight")
         rollout_id = self.table.add(place, tokens, engine.index, now_s, engine.latest)
         self.table.position.append(engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s))

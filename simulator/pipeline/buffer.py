@@ -9,6 +9,7 @@ from typing import TypeAlias, final
 import simpy
 
 from simulator.ledger import Ledger
+from simulator.pipeline.copies import Copies
 from simulator.pipeline.rollout import Rollouts
 from simulator.rules.eviction import AgeLimit, Overflow, keep_all, never_overflows
 from simulator.rules.selection import Candidate, Selection, Take, fifo
@@ -20,6 +21,10 @@ Drop: TypeAlias = Callable[[Group, str], None]
 """What to do with a complete group that is thrown away, and why it is."""
 
 
+def _nobody_holds(slots: int) -> None:
+    """The queue refuses nobody."""
+
+
 @final
 class Buffer:
     """The group barrier and the queue.
@@ -28,6 +33,8 @@ class Buffer:
         unfinished: what a selection may know of groups that are not complete, as in `Take`: the version that
             the oldest started with, and their submitted indices.
         uniform: random numbers for a selection.
+        blocks_beyond: capacity of a queue that refuses groups while it is full; None if it never does.
+        hold: told of slots that stay free from now on, since their groups wait for room, or need no more.
     """
 
     def __init__(
@@ -44,6 +51,8 @@ class Buffer:
         on_drop: Drop,
         unfinished: Callable[[], tuple[int | None, list[int]]],
         uniform: Callable[[], float],
+        blocks_beyond: int | None = None,
+        hold: Callable[[int], None] = _nobody_holds,
     ) -> None:
         self.env = env
         self.table = table
@@ -57,6 +66,11 @@ class Buffer:
         self.on_drop = on_drop
         self.unfinished = unfinished
         self.uniform = uniform
+        self.blocks_beyond = blocks_beyond
+        self.hold = hold
+        self.held: deque[Group] = deque()
+        """Complete, and no room in the queue."""
+        self.copies = Copies()
         self.incomplete: dict[int, list[int]] = {}
         self.queue: deque[Group] = deque()
         self.candidates: deque[Candidate] = deque()
@@ -70,7 +84,7 @@ class Buffer:
         table = self.table
         tokens = table.tokens[rollout_id]
         group: Group
-        if table.group_size == 1:
+        if table.group_size == 1 and self.blocks_beyond is None:
             self.ledger.move("in_flight", "queued", 1, tokens)
             group = (rollout_id,)
         else:
@@ -82,8 +96,54 @@ class Buffer:
                 return
             del self.incomplete[prompt]
             members.sort(key=table.place.__getitem__)
-            self.ledger.move("waiting", "queued", len(members), self.tokens(members))
             group = members
+            if self._is_held(group):
+                return
+            self.ledger.move("waiting", "queued", len(members), self.tokens(members))
+        self._enqueue(group)
+
+    def pad(self, prompt: int) -> int:
+        """Queue an incomplete group, its members repeated in turn until it is whole: by how many copies."""
+        members = sorted(self.incomplete.pop(prompt), key=self.table.place.__getitem__)
+        copies = self.table.group_size - len(members)
+        group = [*members, *(members[i % len(members)] for i in range(copies))]
+        self.copies.move(None, "queued", copies)
+        self.table.ready_s.update(dict.fromkeys(members, self.env.now))
+        if not self._is_held(group):
+            self.ledger.move("waiting", "queued", len(members), self.tokens(members))
+            self._enqueue(group)
+        return copies
+
+    def not_queued(self) -> list[int]:
+        """Rollouts that have finished and are in no queue."""
+        waiting = [i for members in self.incomplete.values() for i in members]
+        return waiting + [i for group in self.held for i in self.copies.distinct(group)]
+
+    def queued(self) -> list[int]:
+        return [i for group in self.queue for i in self.copies.distinct(group)]
+
+    def _is_held(self, group: Group) -> bool:
+        """If there is no room for it, the group waits outside the queue."""
+        if self.blocks_beyond is None:
+            return False
+        if not self.held and self.queued_rollouts + len(group) <= self.blocks_beyond:
+            return False
+        self.held.append(group)
+        self.hold(1)
+        return True
+
+    def _let_in(self) -> None:
+        """Groups that were held come into the queue, first come, first served."""
+        assert self.blocks_beyond is not None
+        while self.held and self.queued_rollouts + len(self.held[0]) <= self.blocks_beyond:
+            group = self.held.popleft()
+            members = self.copies.distinct(group)
+            self.ledger.move("waiting", "queued", len(members), self.tokens(members))
+            self.table.entered_s.update(dict.fromkeys(members, self.env.now))
+            self.hold(-1)
+            self._enqueue(group)
+
+    def _enqueue(self, group: Group) -> None:
         self.queue.append(group)
         self.queued_rollouts += len(group)
         if self.selection is not fifo:
@@ -117,9 +177,18 @@ class Buffer:
         if groups is not None:
             batch = [rollout_id for group in groups for rollout_id in group]
             self.taken_batches += 1
-            self.ledger.move("queued", "training", len(batch), self.tokens(batch))
+            rollouts = self.copies.distinct(batch)
+            self.copies.move("queued", "training", len(batch) - len(rollouts))
+            self.ledger.move("queued", "training", len(rollouts), self.tokens(rollouts))
+        if self.held:
+            self._let_in()
         self._trim()
         return batch
+
+    def is_away(self) -> None:
+        """The trainer, which asked for a batch, cannot take it yet."""
+        self._trainer = None
+        self._trim()
 
     def tokens(self, rollout_ids: Sequence[int]) -> int:
         return sum(map(self.table.tokens.__getitem__, rollout_ids))
@@ -223,5 +292,7 @@ class Buffer:
         return group
 
     def _drop(self, group: Group, reason: str) -> None:
-        self.ledger.drop("queued", reason, len(group), self.tokens(group))
-        self.on_drop(group, reason)
+        rollouts = self.copies.distinct(group)
+        self.copies.move("queued", None, len(group) - len(rollouts))
+        self.ledger.drop("queued", reason, len(rollouts), self.tokens(rollouts))
+        self.on_drop(rollouts, reason)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heapify
 from math import isnan
-from typing import final
+from typing import Final, TypeAlias, final
 
 import simpy
 
@@ -19,6 +19,12 @@ from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.validation import Validation
 from simulator.rules.eviction import AgeLimit, keep_all
 from simulator.rules.staleness import Replacement
+
+Attempt: TypeAlias = tuple[int, int]
+"""A place, and the tokens that a whole answer there has."""
+
+FAILURES: Final = ("environment_failed", "engine_crashed", "group_incomplete", "group_deadline")
+"""Reasons that no rule is to blame for."""
 
 
 @final
@@ -47,6 +53,14 @@ class Discards:
         self.abort = abort
         self.replacement = replacement
         self.version = version
+        self.lost_rollouts = 0
+        """Dropped for one of `FAILURES`, less the copies that stand in for them."""
+        self.whole: dict[int, int] = {}
+        """Tokens that a failing attempt would have had."""
+        self.given_up: Callable[[int], None] = _ignore
+        """Told of an unfinished group that was thrown away."""
+        self._missing: dict[int, list[Attempt]] = {}
+        """Members of padded groups that copies stand in for."""
         self.fleet: Fleet
         self.door: Door
         self.buffer: Buffer
@@ -54,12 +68,15 @@ class Discards:
 
     def complete(self, group: Group, reason: str) -> None:
         """A group left the queue."""
-        self._note(group, reason, complete=True)
+        self.note(group, reason, complete=True)
         if reason == "too_old" and self.replacement == "same_prompt":
-            self.door.again += [(self.table.place[i], self.table.tokens[i]) for i in group]
+            again = [(self.table.place[i], self.table.tokens[i]) for i in group]
+            if self._missing:
+                again = sorted(again + self._missing.pop(again[0][0] // self.table.group_size, []))
+            self.door.again += again
         self.door.knock()
 
-    def attempt(self, rollout_id: int, reason: str) -> tuple[int, int]:
+    def attempt(self, rollout_id: int, reason: str) -> Attempt:
         """An interrupted rollout is given up: its place and the tokens that it would have had."""
         table = self.table
         place, tokens = table.place[rollout_id], table.tokens[rollout_id]
@@ -74,14 +91,15 @@ class Discards:
             self.fleet.environments.give_up(rollout_id)
         self.ledger.cut("in_flight", tokens - made)
         self.ledger.drop("in_flight", reason, 1, made)
-        self._note([rollout_id], reason, complete=False)
-        return place, tokens
+        self.note([rollout_id], reason, complete=False)
+        return place, self.whole.pop(rollout_id, tokens)
 
     def unfinished(self) -> tuple[int | None, list[int]]:
         """Of groups that are not complete: the oldest version, and their indices in order."""
-        ids = self.fleet.running() + [i for members in self.buffer.incomplete.values() for i in members]
+        ids = self.fleet.running() + self.buffer.not_queued()
         oldest = min(map(self.table.oldest_version, ids), default=None)
         places = [self.table.place[i] for i in ids] + [place for place, _ in self.door.again]
+        places += [one.place for one in self.door.returning]
         return oldest, sorted({place // self.table.group_size for place in places})
 
     def too_old(self, version: int) -> None:
@@ -104,14 +122,59 @@ class Discards:
         which = {i for members in doomed.values() for i in members}
         again = self._give_up_outside(which)
         stopped = [i for engine in self.fleet.engines for i in self._stop(engine, which, now_s)]
-        again += [self.attempt(i, "aborted") for i in stopped]
-        for group in doomed:
-            again += self._give_up_waiting(group)
+        stopped += self.door.recall(which)
+        self._throw_away(doomed, stopped, "aborted", also=again)
+
+    def give_up(self, group: int, reason: str, *, also: Iterable[Attempt]) -> None:
+        """Throw an unfinished group away: what runs, what waits, and `also`, which has failed before."""
+        self._throw_away([group], self._stopped(group), reason, also=also)
+
+    def ship(self, group: int, reason: str, *, also: Iterable[Attempt]) -> None:
+        """Queue an unfinished group, with copies in the places of members that run, and of `also`."""
+        missing = [*also, *(self.attempt(i, reason) for i in self._stopped(group))]
+        missing += self.door.forget([group]) + self.door.skip(group)
+        self.given_up(group)
+        if self.replacement == "same_prompt":
+            self._missing[group] = missing
+        self.lost_rollouts -= self.buffer.pad(group)
+        self.buffer.look_again()
+        self.fleet.tell_who_waits()
+        self.door.knock()
+
+    def end_now(self, group: int) -> None:
+        """Let end what would end at this instant, but for rounding, where members of `group` run."""
+        for engine in self._where(self._running(group)):
+            self.fleet.end_now(engine)
+            self.fleet.changed(engine)
+
+    def _stopped(self, group: int) -> list[int]:
+        self.end_now(group)
+        which = self._running(group)
+        stopped = [i for engine in self._where(which) for i in self._stop(engine, which, self.env.now)]
+        return stopped + self.door.recall(which)
+
+    def _running(self, group: int) -> set[int]:
+        place, size = self.table.place, self.table.group_size
+        return {i for i in self.fleet.running() if place[i] // size == group}
+
+    def _where(self, which: Collection[int]) -> list[Engine]:
+        return [self.fleet.engines[i] for i in sorted({self.table.engine[i] for i in which})]
+
+    def _throw_away(
+        self, groups: Iterable[int], stopped: Iterable[int], reason: str, also: Iterable[Attempt] = ()
+    ) -> None:
+        again = [*also, *(self.attempt(i, reason) for i in stopped)]
+        groups = list(groups)
+        again += self.door.forget(groups)
+        for group in groups:
+            again += self._give_up_waiting(group, reason)
+            self.given_up(group)
             if self.replacement == "new_prompt":
                 self.door.skip(group)
         if self.replacement == "same_prompt":
             self.door.again += sorted(again)
         self.buffer.look_again()
+        self.fleet.tell_who_waits()
         self.door.knock()
 
     def _give_up_outside(self, which: set[int]) -> list[tuple[int, int]]:
@@ -135,15 +198,18 @@ class Discards:
             self.fleet.emptied(engine)
         return stopped
 
-    def _give_up_waiting(self, group: int) -> list[tuple[int, int]]:
+    def _give_up_waiting(self, group: int, reason: str) -> list[Attempt]:
         """Members that have finished go with the rest of their group."""
         members = self.buffer.incomplete.pop(group, [])
         if members:
-            self.ledger.drop("waiting", "aborted", len(members), self.buffer.tokens(members))
-            self._note(members, "aborted", complete=False)
+            self.ledger.drop("waiting", reason, len(members), self.buffer.tokens(members))
+            self.note(members, reason, complete=False)
         return [(self.table.place[i], self.table.tokens[i]) for i in members]
 
-    def _note(self, group: Group, reason: str, *, complete: bool) -> None:
+    def note(self, group: Group, reason: str, *, complete: bool) -> None:
+        """They were thrown away now."""
+        if reason in FAILURES:
+            self.lost_rollouts += len(group)
         self.journal.fate(
             group,
             "dropped",
@@ -152,3 +218,7 @@ class Discards:
             consumed_version=self.version(),
             complete=complete,
         )
+
+
+def _ignore(group: int) -> None:
+    """Nobody keeps count of groups."""

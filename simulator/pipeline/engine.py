@@ -40,6 +40,7 @@ class Engine(ABC):
         "away",
         "capacity_tokens",
         "closed",
+        "down",
         "fills",
         "free",
         "heap",
@@ -56,6 +57,7 @@ class Engine(ABC):
         "wants_weights",
         "weights",
         "why_free",
+        "why_free_if_up",
     )
 
     def __init__(self, index: int, table: Rollouts, slots: Sequence[Occupancy], *, unit: float) -> None:
@@ -86,6 +88,10 @@ class Engine(ABC):
         """Nothing new starts here until weights have arrived."""
         self.why_free = "gate_closed"
         """Why its free slots wait."""
+        self.down = False
+        """It has crashed, and is not back yet."""
+        self.why_free_if_up = "gate_closed"
+        """Why they would wait, were it not."""
         self.wants_weights = False
         """It will fetch newer ones once it is empty."""
         self.capacity_tokens = inf

@@ -30,10 +30,13 @@ class EnvironmentDoor(Door):
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:  # noqa: ARG002 - whoever is ready comes later
         return False
 
-    def skip(self, group: int) -> None:
+    def skip(self, group: int) -> list[tuple[int, int]]:
         size = self.table.group_size
+        skipped = []
         while self.next_place // size == group and self.next_place % size:
+            skipped.append((self.next_place, 0))  # its episode says how long it is
             self.next_place += 1
+        return skipped
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """A validation rollout, which needs no environment."""
@@ -55,7 +58,7 @@ class EnvironmentDoor(Door):
                 place = self.next_place
                 self.next_place += 1
             environments.admit(place, now_s)
-        self._give_slots(now_s)
+        self._give_slots(now_s, {}, full=False)
 
     def _wants_slot(self) -> bool:
         return bool(self.environments.ready or self.requests)

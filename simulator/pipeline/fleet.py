@@ -95,9 +95,13 @@ class Fleet:
                     self.door.wait(engine, slot, now_s)
                 continue
             self.finished(rollout_id)
-            if self.who_waits is not None:
-                self.who_waits()
+            self.tell_who_waits()
             self.door.wait(engine, slot, now_s)
+
+    def tell_who_waits(self) -> None:
+        """Something ended."""
+        if self.who_waits is not None:
+            self.who_waits()
 
     def go_on(self, engine: Engine, rollout_id: int, slot: int, now_s: float) -> None:
         """A rollout gets a slot again and computes its prefix, if it must; `changed` must follow."""
@@ -106,6 +110,7 @@ class Fleet:
             return
         table = self.table
         made = table.made_before[rollout_id]
+        table.engine[rollout_id] = engine.index
         table.resume(rollout_id, now_s, engine.latest)
         prefix = self.door.prompt_tokens + made
         remaining = table.tokens[rollout_id] - made
@@ -130,6 +135,7 @@ class Fleet:
             return sorted(self.environments.in_flight)
         running = [rollout_id for engine in self.engines for _, rollout_id, _ in engine.heap]
         running += [i for engine in self.engines for i in engine.preempted]
+        running += [one.rollout_id for one in self.door.returning if one.rollout_id is not None]
         place = self.table.place
         return sorted(i for i in running if place[i] >= 0)
 

@@ -45,6 +45,7 @@ class LoadedEngine(Engine):
         "fixed_s",
         "kv_tokens",
         "limited",
+        "load",
         "per_kv_token_s",
         "per_rollout_s",
         "prefill_s_per_token",
@@ -61,6 +62,7 @@ class LoadedEngine(Engine):
         prompt_tokens: int,
     ) -> None:
         super().__init__(index, table, slots, unit=1.0)
+        self.load = load
         self.fixed_s = load.step_fixed_s
         self.per_rollout_s = load.step_s_per_rollout
         self.per_kv_token_s = load.step_s_per_kv_token
@@ -191,6 +193,14 @@ class LoadedEngine(Engine):
 
     def keep_keys(self, tokens: int) -> None:
         self.capacity -= tokens
+
+    def set_pace(self, factor: float, now_s: float) -> None:
+        """Everything takes `factor` times as long from now on; `plan` must follow."""
+        self._settle(now_s)
+        self.fixed_s = factor * self.load.step_fixed_s
+        self.per_rollout_s = factor * self.load.step_s_per_rollout
+        self.per_kv_token_s = factor * self.load.step_s_per_kv_token
+        self.prefill_s_per_token = factor * self.load.prefill_s_per_token
 
     def position(self, now_s: float) -> float:
         self._settle(now_s)

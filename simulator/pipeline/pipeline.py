@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 import simpy
@@ -18,20 +18,24 @@ from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.discards import Discards
 from simulator.pipeline.engine import Engine, FixedSpeedEngine
 from simulator.pipeline.environment_door import EnvironmentDoor, environments_of
+from simulator.pipeline.failing import Failing, speed
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.loaded import LoadedEngine
 from simulator.pipeline.occupancy import Occupancy, without_pauses
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.stalls import Stalls
 from simulator.pipeline.trainer import Trainer
 from simulator.pipeline.validation import Validation
+from simulator.pipeline.watchdog import Watchdog
 from simulator.pipeline.workload import DrawnWorkload, Workload, in_order
 from simulator.rules.counts import Counts
 from simulator.rules.staleness import Staleness
 from simulator.streams import stream
 from simulator.world.decoding import FixedSpeed
 from simulator.world.drawn import DrawnLengths
+from simulator.world.failures import Faults, drawn_faults
 
 
 @final
@@ -43,6 +47,8 @@ class Run:
     log: EventLog
     ledger: Ledger
     end_s: float
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """How often did what go wrong?"""
 
 
 def drawn_lengths(config: PipelineConfig) -> DrawnLengths:
@@ -59,6 +65,7 @@ def run(
     rule: Staleness | None = None,
     progress: Callable[[int], None] | None = None,
     until_s: float | None = None,
+    faults: Faults | None = None,
 ) -> Run:
     """Simulate until `config.updates` are trained and the last of them is published.
 
@@ -67,17 +74,19 @@ def run(
         rule: in place of the decisions that `config` names.
         progress: called with the number of updates done, after each.
         until_s: stop earlier, just before anything happens at this time.
+        faults: in place of those that `config` draws.
 
     Errors:
         ValueError: `until_s` is no time after 0.
         LedgerError: a rollout or a token was lost.
-        RuntimeError: nothing can happen any more and updates are missing.
+        StalledError: nothing can happen any more and updates are missing, or none was done for too long.
         Whatever the workload raises.
     """
     if until_s is not None and not 0 < until_s < math.inf:
         raise ValueError(f"until_s must be finite and greater than 0, got {until_s}")
     workload = workload or DrawnWorkload(drawn_lengths(config))
-    return Pipeline(simpy.Environment(), config, workload, progress, rule=rule).run(until_s)
+    pipeline = Pipeline(simpy.Environment(), config, workload, progress, rule=rule, faults=faults)
+    return pipeline.run(until_s)
 
 
 @final
@@ -92,6 +101,7 @@ class Pipeline:
         progress: Callable[[int], None] | None = None,
         *,
         rule: Staleness | None = None,
+        faults: Faults | None = None,
     ) -> None:
         rule = rule or staleness_rule(config)
         _check(rule)
@@ -99,11 +109,12 @@ class Pipeline:
         self.config = config
         self.recorder = Recorder()
         self.table = Rollouts(config.group_size)
-        self.engines = self._engines()
+        faults = faults or drawn_faults(config.failures, config.seed)
+        self.engines = self._engines(faults)
         self.table.clocks = self.engines
         self.journal = Journal(self.recorder, self.table)
         self.ledger = Ledger()
-        self._generated_at_publish = self._outstanding_at_publish = 0
+        self._started_at_publish = self._outstanding_at_publish = 0
         self.discards = Discards(
             env,
             table=self.table,
@@ -125,6 +136,8 @@ class Pipeline:
             on_drop=self.discards.complete,
             unfinished=self.discards.unfinished,
             uniform=stream(config.seed, "selection").random,
+            blocks_beyond=config.queue_capacity_rollouts if config.queue_full == "block" else None,
+            hold=lambda slots: self.door.hold(slots),
         )
         self.environments = environments_of(
             env, config, workload, self.table, self.ledger, self.engines, self.buffer.add
@@ -134,7 +147,9 @@ class Pipeline:
             env,
             self.table,
             self.engines,
-            finished=self._finished(),
+            finished=self._finished(
+                self.buffer.add if self.environments is None else self.environments.finished
+            ),
             emptied=lambda engine: self.push.emptied(engine),
         )
         self.door = (Door if self.environments is None else EnvironmentDoor)(
@@ -150,6 +165,8 @@ class Pipeline:
             changed=self.fleet.changed,
             alternates=config.validation_priority == "among",
         )
+        self.door.go_on = self.fleet.go_on
+        self.door.can_hold = config.queue_full == "block"
         self.fleet.door = self.discards.door = self.door
         self.fleet.environments = self.environments
         if self.environments is not None:
@@ -193,20 +210,46 @@ class Pipeline:
             door_knock=self.door.knock,
             on_take=self._colocated if rule.colocated else _nothing,
             progress=progress or _silent,
+            stalls=None if faults.stalls is None else Stalls(faults.stalls),
         )
+        self.watchdog = Watchdog(
+            env,
+            config,
+            trainer=self.trainer,
+            push=self.push,
+            buffer=self.buffer,
+            door=self.door,
+            fleet=self.fleet,
+            counts=self.counts,
+        )
+        self.failing = Failing(
+            env,
+            config,
+            faults,
+            table=self.table,
+            ledger=self.ledger,
+            discards=self.discards,
+            door=self.door,
+            buffer=self.buffer,
+            fleet=self.fleet,
+            push=self.push,
+            watchdog=self.watchdog,
+        )
+        if self.failing.losses is not None:
+            self.fleet.finished = self._finished(self.failing.losses.ended)
 
     def counts(self) -> Counts:
-        """What rules may look at."""
-        held = self.ledger.rollouts
+        """What rules may look at. A copy counts with the rollouts, and what failed was never started."""
+        held, copies = self.ledger.rollouts, self.buffer.copies
         generated = self.ledger.generated_rollouts - held["validation"]
         return Counts(
-            submitted_rollouts=generated - held["dropped"],
+            submitted_rollouts=generated - held["dropped"] + copies.kept,
             running_rollouts=held["in_flight"],
-            outstanding_rollouts=held["in_flight"] + held["waiting"] + held["queued"],
+            outstanding_rollouts=held["in_flight"] + held["waiting"] + held["queued"] + copies.queued,
             waiting_rollouts=held["waiting"],
-            queued_rollouts=held["queued"],
-            trained_rollouts=held["trained"],
-            submitted_since_publish_rollouts=generated - self._generated_at_publish,
+            queued_rollouts=held["queued"] + copies.queued,
+            trained_rollouts=held["trained"] + copies.trained,
+            submitted_since_publish_rollouts=self._started() - self._started_at_publish,
             outstanding_at_publish_rollouts=self._outstanding_at_publish,
             taken_batches=self.buffer.taken_batches,
             engine_version_batches=self.fleet.version // self.config.updates_per_batch,
@@ -217,8 +260,13 @@ class Pipeline:
     def run(self, until_s: float | None = None) -> Run:
         self.door.knock()
         done = self.env.process(self.trainer.run())
+        self.failing.start()
         if until_s is None:
-            self.env.run(until=done)
+            assert done.callbacks is not None
+            done.callbacks.append(simpy.core.StopSimulation.callback)
+            self.env.run()
+            if not done.triggered:
+                self.watchdog.stuck()
         else:
             # SimPy stops at a time or at an event, not at the first of both. This is how it does the latter.
             assert done.callbacks is not None
@@ -226,10 +274,11 @@ class Pipeline:
             self.env.run(until=until_s)
         return self._result()
 
-    def _engines(self) -> list[Engine]:
-        config, model = self.config, self.config.engine
+    def _engines(self, faults: Faults) -> list[Engine]:
+        config = self.config
         engines: list[Engine] = []
         for i in range(config.engines):
+            model = speed(config, faults, i)
             slots = [
                 Occupancy(f"engine-{i}/slot-{slot}", self.recorder.intervals)
                 for slot in range(config.slots // config.engines)
@@ -247,12 +296,17 @@ class Pipeline:
     def _published(self, version: int) -> None:
         self.discards.too_old(version)
         held = self.ledger.rollouts
-        self._generated_at_publish = self.ledger.generated_rollouts - held["validation"]
-        self._outstanding_at_publish = held["in_flight"] + held["waiting"] + held["queued"]
+        self._started_at_publish = self._started()
+        copies = self.buffer.copies.queued
+        self._outstanding_at_publish = held["in_flight"] + held["waiting"] + held["queued"] + copies
 
-    def _finished(self) -> Callable[[int], None]:
+    def _started(self) -> int:
+        """For training, but for what failed."""
+        started = self.ledger.generated_rollouts - self.ledger.rollouts["validation"]
+        return started - self.discards.lost_rollouts
+
+    def _finished(self, usual: Callable[[int], None]) -> Callable[[int], None]:
         """What becomes of a rollout that has made its last token."""
-        usual = self.buffer.add if self.environments is None else self.environments.finished
         if self.config.validate_every_updates is None:
             return usual
         place = self.table.place
@@ -273,9 +327,9 @@ class Pipeline:
         """Write down what is unfinished, and compare the ledger with what really lies where."""
         self.ledger.check()
         unfinished = {
-            "training": self.trainer.training,
-            "queued": [rollout_id for group in self.buffer.queue for rollout_id in group],
-            "waiting": [rollout_id for group in self.buffer.incomplete.values() for rollout_id in group],
+            "training": self.buffer.copies.distinct(self.trainer.training),
+            "queued": self.buffer.queued(),
+            "waiting": self.buffer.not_queued(),
             "in_flight": self.fleet.running(),
         }
         for state, ids in unfinished.items():
@@ -291,7 +345,13 @@ class Pipeline:
         rows.write(self.journal)
         self.journal.published(None)
         self._close_occupancies()
-        return Run(config=self.config, log=self.recorder.log(), ledger=self.ledger, end_s=self.env.now)
+        return Run(
+            config=self.config,
+            log=self.recorder.log(),
+            ledger=self.ledger,
+            end_s=self.env.now,
+            failures=self.failing.counts(),
+        )
 
     def _close_occupancies(self) -> None:
         now_s = self.env.now

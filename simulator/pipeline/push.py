@@ -54,10 +54,12 @@ class Push:
         self.journal = journal
         self.published = published
         self._offered = 0
+        self.waits_for: str | None = None
+        """What the trainer waits for before it pushes."""
 
     def run(self, version: int) -> Process:
         """Wait for the rule, push, publish."""
-        yield from self._wait(lambda: self.may_publish(self.counts()))
+        yield from self._wait(lambda: self.may_publish(self.counts()), "the rule does not let it yet")
         engines = self.fleet.engines
         if self.on_sync.engines == "when_idle":
             yield Turn(self.env, PUBLISH)
@@ -89,7 +91,7 @@ class Push:
         if self.on_sync.running == "drain":
             for engine in engines:
                 self._close(engine)
-            yield from self._wait(lambda: all(engine.empty for engine in engines))
+            yield from self._wait(lambda: all(e.empty for e in engines), "engines have rollouts to end")
         if self.on_sync.pauses_engines:
             self.pause(engines, "sync")
         starts_s = self.env.now
@@ -160,13 +162,15 @@ class Push:
         engine.closed = True
         self.door.say_why(engine, "sync", self.env.now)
 
-    def _wait(self, for_what: Callable[[], bool]) -> Process:
+    def _wait(self, for_what: Callable[[], bool], in_words: str) -> Process:
         """Until engines have come so far that something holds."""
         since_s = self.env.now
         while not for_what():
+            self.waits_for = in_words
             rollout_ended = simpy.Event(self.env)
             self.fleet.who_waits = partial(self._wake, rollout_ended)
             yield rollout_ended
+            self.waits_for = None
         self.journal.trainer("idle", "engines_busy", since_s, self.env.now)
 
     def _wake(self, waiting: simpy.Event) -> None:

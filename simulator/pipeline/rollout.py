@@ -60,12 +60,14 @@ class Rollouts:
         "clocks",
         "courses",
         "engine",
+        "entered_s",
         "finished_s",
         "group_size",
         "made_before",
         "observed_tokens",
         "place",
         "position",
+        "ready_s",
         "resumed_s",
         "started_s",
         "stints",
@@ -95,6 +97,10 @@ class Rollouts:
         """Tokens that environments have returned so far, of rollouts with turns."""
         self.courses: dict[int, Course] = {}
         """Of every rollout, if rollouts have environments."""
+        self.entered_s: dict[int, float] = {}
+        """When it was queued, if there was no room for it as its group was complete."""
+        self.ready_s: dict[int, float] = {}
+        """When its group was padded."""
         self.resumed_s: dict[int, float] = {}
         """When the present stint began, if it is not the first."""
 
@@ -140,13 +146,18 @@ class Rollouts:
         """The version that sampled its first token, or will: engines never go back."""
         if self.engine[rollout_id] < 0:  # it has made nothing, and will with weights of this version or newer
             return min(clock.weights.versions[-1] for clock in self.clocks)
-        clock = self.clocks[self.engine[rollout_id]]
-        position, before = self.position[rollout_id], self.before[rollout_id]
+        engine, position, before = self.engine[rollout_id], self.position[rollout_id], self.before[rollout_id]
         for stint in self.stints.get(rollout_id, ()):
             if stint.tokens:
-                position, before = stint.position, stint.before
+                engine, position, before = stint.engine, stint.position, stint.before
                 break
+        clock = self.clocks[engine]
         return clock.weights.versions[clock.weights.first_index(position, before, clock.unit)]
+
+    def newest_version(self, rollout_id: int) -> int:
+        """The weights that it was interrupted under."""
+        stint = self.stints[rollout_id][-1]
+        return self.clocks[stint.engine].weights.versions[stint.after]
 
     def all_stints(self, rollout_id: int) -> list[Stint]:
         """Of one rollout, in order; the last one only if it finished."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -82,7 +82,7 @@ def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence
     oldest = pa.array(some[np.where(made_nothing, -1, first)], mask=made_nothing)
     complete = each([fate.complete for fate in fates], bool)
     ended_s = episode_rows.judged_s(table, ids, finished_s) if table.courses else finished_s
-    ready = _nullable(_group_ready_s(ended_s, complete, table.group_size))
+    ready_s = _instead(_group_ready_s(ended_s, complete, place, table.group_size), ids, table.ready_s)
     consumed_version = each([fate.consumed_version for fate in fates], np.int64)
     columns: dict[str, Any] = {
         "rollout_id": ids,
@@ -93,8 +93,9 @@ def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence
         "submitted_s": started_s,  # a free slot is what asks
         "started_s": started_s,
         "finished_s": _nullable(finished_s),
-        "group_ready_s": ready,
-        "enqueued_s": ready,  # a complete group enters the queue at once
+        "group_ready_s": _nullable(ready_s),
+        # a complete group enters the queue at once, unless that is full and holds it up
+        "enqueued_s": _nullable(_instead(ready_s, ids, table.entered_s)),
         "consumed_s": _nullable(each([fate.consumed_s for fate in fates], np.float64)),
         "first_version": oldest,
         "last_version": pa.array(some[np.where(made_nothing, -1, last)], mask=made_nothing),
@@ -194,12 +195,26 @@ def _moments(clocks: Sequence[Clock], engine: Ints, publish: Ints, position: Flo
     return seconds
 
 
-def _group_ready_s(finished_s: Floats, complete: Bools, group_size: int) -> Floats:
-    """When the slowest member was done, of groups whose rows are complete and next to each other."""
+def _group_ready_s(finished_s: Floats, complete: Bools, place: Ints, group_size: int) -> Floats:
+    """When the slowest member was done, of complete groups, whose rows are next to each other."""
     ready_s = np.full(len(finished_s), np.nan)
-    slowest = finished_s[complete].reshape(-1, group_size).max(axis=1, initial=-np.inf)
-    ready_s[complete] = np.repeat(slowest, group_size)
+    place, ends_s = place[complete], finished_s[complete]
+    if len(place) == 0:
+        return ready_s
+    another = (np.diff(place // group_size) != 0) | (np.diff(place) <= 0)
+    begins = np.flatnonzero(np.append(True, another))
+    slowest = np.maximum.reduceat(ends_s, begins)
+    ready_s[complete] = np.repeat(slowest, np.diff(np.append(begins, len(place))))
     return ready_s
+
+
+def _instead(times_s: Floats, ids: Ints, other_s: Mapping[int, float]) -> Floats:
+    """These times, but of some rollouts another."""
+    if not other_s:
+        return times_s
+    known = ~np.isnan(times_s)
+    pairs = zip(ids.tolist(), times_s.tolist(), strict=True)
+    return np.where(known, [other_s.get(i, time_s) for i, time_s in pairs], np.nan)
 
 
 def _rewards(fates: Sequence[Fate], missing: Bools) -> pa.Array:

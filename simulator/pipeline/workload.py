@@ -60,3 +60,11 @@ def in_order(workload: Workload, group_size: int) -> Iterator[int]:
 
 
 _NOTHING = UpdateResult()
+
+
+def without_copies(result: UpdateResult, ids: Sequence[int], distinct: Sequence[int]) -> UpdateResult:
+    """What an update on `ids`, some of them named twice, says of each rollout once."""
+    if result.rewards is None or len(ids) == len(distinct) or len(result.rewards) != len(ids):
+        return result
+    rewards = dict(zip(ids, result.rewards, strict=True))
+    return UpdateResult(metrics=result.metrics, rewards=[rewards[i] for i in distinct])
