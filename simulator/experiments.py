@@ -18,8 +18,10 @@ from simulator.systems.aged import SAO, Laminar, MinimaxWfifo, PrimeRL
 from simulator.systems.base import System
 from simulator.systems.every import SYSTEMS
 from simulator.systems.gated import PipelineRL, VerlFullyAsync
+from simulator.world.amounts import Amount
 from simulator.world.decoding import FixedSpeed
-from simulator.world.lengths import DeepSeekR1
+from simulator.world.episodes import MultiTurn
+from simulator.world.lengths import DeepSeekR1, LogNormal
 
 _GROUPS: Final[Mapping[str, Any]] = {
     "slots": 1024,
@@ -32,6 +34,22 @@ _GROUPS: Final[Mapping[str, Any]] = {
     "policy_update_s": 1.1,
     "push_s": 0.5,
     "lengths": DeepSeekR1(),
+}
+_AGENTIC: Final[Mapping[str, Any]] = {
+    "lengths": LogNormal(mean_tokens=600, sd_tokens=900, max_tokens=8192),
+    "episode": MultiTurn(
+        mean_turns=8,
+        turns_law="geometric",
+        most_turns=50,
+        observation_tokens=Amount(mean=500, law="lognormal", cv=1.5, most=8192),
+        latency_s=Amount(mean=3, law="pareto", tail_index=1.5, most=300),
+    ),
+    "environment_start_s": Amount(mean=15, law="lognormal", cv=1),
+    "reward_s": Amount(mean=5),
+    "environments": 1536,
+    "updates": 400,
+    "policy_update_s": 3.0,
+    "log_prob_s": 2.0,
 }
 _SINGLE: Final[Mapping[str, Any]] = {
     "group_size": 1,
@@ -55,6 +73,15 @@ def groups(**changes: Any) -> PipelineConfig:
 def single(**changes: Any) -> PipelineConfig:
     """128 prompts of one rollout an update, and two critic updates, each as long as the policy's."""
     return groups(**{**_SINGLE, **changes})
+
+
+def agentic(**changes: Any) -> PipelineConfig:
+    """Turns with tools: most answer in seconds, a few take minutes; slots are free meanwhile.
+
+    Half as many environments again as slots keep these busy. An episode has 4,700 tokens on average, three
+    times one of DeepSeek-R1's answers, and training takes three times as long, too.
+    """
+    return groups(**{**_AGENTIC, **changes})
 
 
 def learning(estimator: EstimatorName, **changes: Any) -> LearnConfig:
@@ -85,6 +112,7 @@ _SUITED: Final[Mapping[type[System], Mapping[str, Any]]] = {
 PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "groups": groups,
     "single": single,
+    "agentic": agentic,
     "sync": lambda: groups(staleness=Sync()),
     "one-step-off": lambda: groups(staleness=OneStepOff()),
     "bounded-lag": lambda: groups(staleness=BoundedLag(eta_batches=2)),

@@ -177,6 +177,8 @@ class Engine(ABC):
             return []
         self._drop_vacated()
         tie = self.position(now_s) + TIE_STEPS * self.unit
+        if not self.heap or self.heap[0][0] > tie:
+            return []
         out = sorted((rollout_id, slot) for position, rollout_id, slot in self.heap if position <= tie)
         if out:
             self.heap = [entry for entry in self.heap if entry[0] > tie]
