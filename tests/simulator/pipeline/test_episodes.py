@@ -286,3 +286,45 @@ def test_sync_has_no_lag_with_tools_either():
     rows = trained(result)
     assert (rows.consumed_version == rows.oldest_version).all()
     assert (rows.last_version == rows.oldest_version).all()
+
+
+@pytest.mark.parametrize("law", [KEPT, FREED])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {},
+        {
+            "engine": LoadDependent(
+                step_fixed_s=0.5, step_s_per_rollout=0.1, step_s_per_kv_token=0.01, prefill_s_per_token=0.05
+            ),
+            "prompt_tokens": 7,
+        },
+    ],
+)
+def test_turns_without_waits_or_observations_are_one_long_answer(law, engine):
+    """Keys kept, tools that answer at once: nothing is computed twice and nobody is overtaken."""
+
+    def tokens(prompt):
+        return tuple(1 + (7 * prompt + 3 * turn) % 11 for turn in range(1 + prompt % 4))
+
+    class Cut(Episodes):
+        def episode(self, prompt, _member):
+            own = tokens(prompt)
+            return Episode(own, (0,) * (len(own) - 1), (0.0,) * (len(own) - 1))
+
+    class Whole(Episodes):
+        def episode(self, prompt, _member):
+            return Episode((sum(tokens(prompt)),))
+
+    settings = {"slots": 6, "engines": 2, "rollouts_per_update": 4, "updates": 40, "push_s": 0.3, **engine}
+    cut, whole = (simulate(workload=kind(), episode=law, **settings) for kind in (Cut, Whole))
+    names = ["rollout_id", "engine", "started_s", "finished_s", "oldest_version", "last_version"]
+    ours, theirs = (trained(run).sort_values("rollout_id")[names].to_numpy() for run in (cut, whole))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert cut.end_s == pytest.approx(whole.end_s)
+    # and each version made as many tokens of each rollout
+    by_version = [
+        run.log.segments.to_pandas().groupby(["rollout_id", "version"]).tokens.sum() for run in (cut, whole)
+    ]
+    own = by_version[0].index.get_level_values(0).isin(ours[:, 0])
+    assert by_version[0][own].to_dict() == by_version[1].loc[by_version[0][own].index].to_dict()
