@@ -245,6 +245,7 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     if options.out is not None:
         write_text(options.out / "trace.json", trace_json(recorded))
     found = outcomes(recorded, Criteria(**CRITERIA))
+    found |= run.failures
     found |= {"clipped_length_share": share_clipped(run.config.lengths), "digest": run.log.digest()}
     print(run_json(found) if options.json else run_text(found))
     return 0

@@ -29,6 +29,7 @@ def exit_status(command: Callable[[list[str]], int], words: list[str]) -> int:
         0 done, 1 something failed, 2 bad input, 130 interrupted.
     """
     from simulator.command_line import BadInputError
+    from simulator.stalled import StalledError
 
     try:
         status = command(words)
@@ -41,7 +42,7 @@ def exit_status(command: Callable[[list[str]], int], words: list[str]) -> int:
         # The reader (head, less) has gone. Python would complain once more when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as failed:  # a full disk, a folder that went away
+    except (OSError, StalledError) as failed:  # a full disk; a run that waits for ever
         print(f"policylag: {failed}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

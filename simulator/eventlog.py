@@ -52,7 +52,7 @@ ROLLOUTS: Final = pa.schema(
         "reward": _TIME,
         # trained | dropped | training | queued | waiting (for its group) | in_flight | validation
         "status": _TEXT,
-        "reason": _TEXT,  # why it was dropped
+        "reason": _TEXT,  # why it was dropped; a padded group has fewer trained rows than members
     }
 )
 EPISODES: Final = pa.schema(

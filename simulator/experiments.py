@@ -21,6 +21,7 @@ from simulator.systems.gated import PipelineRL, VerlFullyAsync
 from simulator.world.amounts import Amount
 from simulator.world.decoding import FixedSpeed
 from simulator.world.episodes import MultiTurn
+from simulator.world.failures import Failures
 from simulator.world.lengths import DeepSeekR1, LogNormal
 
 _GROUPS: Final[Mapping[str, Any]] = {
@@ -50,6 +51,24 @@ _AGENTIC: Final[Mapping[str, Any]] = {
     "updates": 400,
     "policy_update_s": 3.0,
     "log_prob_s": 2.0,
+}
+_FAILING: Final[Mapping[str, Any]] = {
+    "failures": Failures(
+        engine_crash_every_s=3600.0,
+        engine_restart_s=120.0,
+        environment_failure_probability=0.05,
+        group_deadline_s=600.0,
+        slow_engines=1,
+        slow_factor=2.0,
+        slow_every_s=1800.0,
+        slow_for_s=300.0,
+        trainer_stall_every_s=1800.0,
+        trainer_stall_s=120.0,
+    ),
+    "queue_capacity_rollouts": 1024,
+    "queue_full": "block",
+    "stall_limit_s": 3600.0,
+    "updates": 400,
 }
 _SINGLE: Final[Mapping[str, Any]] = {
     "group_size": 1,
@@ -84,6 +103,14 @@ def agentic(**changes: Any) -> PipelineConfig:
     return groups(**{**_AGENTIC, **changes})
 
 
+def failing(**changes: Any) -> PipelineConfig:
+    """The same machines on a bad day: engines crash, one is slow, environments fail, the trainer stalls.
+
+    At 5 % a third of the groups of 8 lose a member; the queue refuses what finds no room.
+    """
+    return groups(**{**_FAILING, **changes})
+
+
 def learning(estimator: EstimatorName, **changes: Any) -> LearnConfig:
     """A small model that learns modular addition under that pipeline; `changes` are the pipeline's."""
     pipeline = single(**changes) if estimator == "sao" else groups(**changes)
@@ -113,6 +140,7 @@ PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     "groups": groups,
     "single": single,
     "agentic": agentic,
+    "failing": failing,
     "sync": lambda: groups(staleness=Sync()),
     "one-step-off": lambda: groups(staleness=OneStepOff()),
     "bounded-lag": lambda: groups(staleness=BoundedLag(eta_batches=2)),
