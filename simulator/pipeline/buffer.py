@@ -132,16 +132,22 @@ class Buffer:
         self.hold(1)
         return True
 
-    def _let_in(self) -> None:
-        """Groups that were held come into the queue, first come, first served."""
-        assert self.blocks_beyond is not None
-        while self.held and self.queued_rollouts + len(self.held[0]) <= self.blocks_beyond:
+    def _let_in(self) -> bool:
+        """Groups that were held come into the queue, first come, first served: is there one that did?"""
+        some = False
+        while (
+            self.held
+            and self.blocks_beyond is not None
+            and self.queued_rollouts + len(self.held[0]) <= self.blocks_beyond
+        ):
             group = self.held.popleft()
             members = self.copies.distinct(group)
             self.ledger.move("waiting", "queued", len(members), self.tokens(members))
             self.table.entered_s.update(dict.fromkeys(members, self.env.now))
             self.hold(-1)
             self._enqueue(group)
+            some = True
+        return some
 
     def _enqueue(self, group: Group) -> None:
         self.queue.append(group)
@@ -173,6 +179,8 @@ class Buffer:
         """
         self._trainer = None
         groups = self._first(version) if self.selection is fifo else self._chosen(version)
+        while groups is None and self._let_in():  # what was too old made room
+            groups = self._first(version) if self.selection is fifo else self._chosen(version)
         batch = None
         if groups is not None:
             batch = [rollout_id for group in groups for rollout_id in group]
@@ -180,8 +188,7 @@ class Buffer:
             rollouts = self.copies.distinct(batch)
             self.copies.move("queued", "training", len(batch) - len(rollouts))
             self.ledger.move("queued", "training", len(rollouts), self.tokens(rollouts))
-        if self.held:
-            self._let_in()
+        self._let_in()
         self._trim()
         return batch
 

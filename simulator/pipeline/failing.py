@@ -57,6 +57,7 @@ class Failing:
         self.fleet = fleet
         self.push = push
         self.watchdog = watchdog
+        watchdog.failures = self.counts
         self.background = Background(env, watchdog.stuck)
         self.outages = Outages(
             env,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 import simpy
@@ -15,6 +15,7 @@ from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.outages import Background
 from simulator.pipeline.push import Push
 from simulator.pipeline.trainer import Trainer
+from simulator.rules.admission import UNLIMITED
 from simulator.rules.counts import Counts
 from simulator.rules.selection import fifo
 from simulator.stalled import StalledError
@@ -47,6 +48,8 @@ class Watchdog:
         self.door = door
         self.fleet = fleet
         self.counts = counts
+        self.failures: Callable[[], Mapping[str, int]] = dict
+        """How often did what go wrong?"""
 
     def stuck(self) -> None:
         """Nothing is planned that could bring the run on.
@@ -70,7 +73,7 @@ class Watchdog:
     def message(self, what: str) -> str:
         """One sentence for each who waits."""
         done = f"{self.trainer.version} of {self.config.updates} updates are done"
-        parts = [self._trainer(), self._door(), self._engines(), self._groups()]
+        parts = [self._trainer(), self._door(), self._engines(), self._groups(), self._failures()]
         return f"{what} at {self.env.now:.6g} s, {done}. " + " ".join(part for part in parts if part)
 
     def _trainer(self) -> str:
@@ -88,9 +91,10 @@ class Watchdog:
 
     def _door(self) -> str:
         counts = self.counts()
-        allowance = self.door.admission(counts)
+        allowance = max(self.door.admission(counts), 0)
+        number = "any number" if allowance >= UNLIMITED else f"{allowance} more"
         said = (
-            f"The door: the rule lets {max(allowance, 0)} more start,"
+            f"The door: the rule lets {number} start,"
             f" {counts.running_rollouts} run, {counts.waiting_rollouts} wait for their groups"
         )
         if self.door.returning:
@@ -99,6 +103,11 @@ class Watchdog:
 
     def _engines(self) -> str:
         return "Engines: " + _some([_engine(engine) for engine in self.fleet.engines], "engines") + "."
+
+    def _failures(self) -> str:
+        counts = self.failures()
+        named = [f"{name.replace('_', ' ')} {times}" for name, times in counts.items()]
+        return f"So far: {', '.join(named)}." if named else ""
 
     def _groups(self) -> str:
         size, place = self.config.group_size, self.buffer.table.place

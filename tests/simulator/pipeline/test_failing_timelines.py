@@ -4,6 +4,7 @@ from itertools import chain, repeat
 
 import pytest
 
+from simulator.config import DropByAge
 from simulator.pipeline.pipeline import run
 from simulator.rules.admission import always
 from simulator.rules.staleness import Staleness
@@ -253,6 +254,21 @@ def test_a_slow_spell_stretches_the_tokens_within_it():
     faults = Faults(slow_spells=first_engine((3.0, 4.0)))
     result = met(faults, 8, updates=1, failures={"slow_engines": 1, "slow_factor": 2.0, "slow_every_s": 1.0})
     assert life(result, 0)[:2] == (0, pytest.approx(10))
+
+
+def test_what_was_too_old_makes_room_in_a_full_queue():
+    # version 1 is there from 53 s on; what is then in the full queue, and outside it, is too old
+    given = config(
+        slots=2,
+        updates=3,
+        policy_update_s=50.0,
+        queue_capacity_rollouts=2,
+        queue_full="block",
+        staleness=DropByAge(max_lag_updates=0),
+    )
+    result = run(given, in_turn(3))
+    assert result.log.updates.num_rows == 3
+    assert rows(result).query("status == 'trained'").finished_s.tolist() == [3, 56, 109]
 
 
 def test_a_full_queue_holds_its_producers_and_loses_nothing():

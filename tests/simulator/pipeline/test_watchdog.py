@@ -69,6 +69,15 @@ def test_failures_that_could_still_come_do_not_keep_a_stuck_run_alive():
     assert said.startswith("nothing can happen any more at ")
 
 
+def test_groups_that_never_meet_their_deadline():
+    failures = Failures(group_deadline_s=2.0)
+    given = config(failures=failures, stall_limit_s=40.0)
+    with pytest.raises(StalledError) as said:
+        run(given, in_turn(3))
+    assert "the rule lets any number start" in str(said.value)
+    assert str(said.value).endswith("So far: groups overdue 19, groups dropped 19.")
+
+
 def test_no_update_for_too_long():
     # each update is done 3 + 2 s after the last; one rollout takes 100 s
     given = config(stall_limit_s=20.0)
