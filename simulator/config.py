@@ -239,10 +239,6 @@ def _rollouts_fit(config: PipelineConfig) -> str | None:
 
 
 def _fails_where_it_can(config: PipelineConfig) -> str | None:
-    breaks = ("engine_crash_every_s", "environment_failure_probability", "group_deadline_s")
-    for name in breaks if config.has_environments else ():
-        if getattr(config.failures, name):
-            return f"failures.{name} is not simulated for rollouts with environments of their own"
     if config.failures.slow_engines > config.engines:
         return (
             f"failures.slow_engines ({config.failures.slow_engines}) is more than engines ({config.engines})"

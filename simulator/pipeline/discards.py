@@ -106,9 +106,10 @@ class Discards:
         """Abort the unfinished groups whose oldest token is too old, now that `version` is published."""
         if self.abort is keep_all:
             return
-        table, now_s = self.table, self.env.now
+        table = self.table
         for engine in self.fleet.engines:
             self.fleet.end_now(engine)
+            self.fleet.changed(engine)
         groups: dict[int, list[int]] = {}
         for rollout_id in self.fleet.running():
             groups.setdefault(table.place[rollout_id] // table.group_size, []).append(rollout_id)
@@ -120,18 +121,17 @@ class Discards:
             if self.abort(version - min(map(table.oldest_version, members)))
         }
         which = {i for members in doomed.values() for i in members}
-        again = self._give_up_outside(which)
-        stopped = [i for engine in self.fleet.engines for i in self._stop(engine, which, now_s)]
-        stopped += self.door.recall(which)
-        self._throw_away(doomed, stopped, "aborted", also=again)
+        self._throw_away(doomed, self._stop_all(which, "aborted"), "aborted")
 
     def give_up(self, group: int, reason: str, *, also: Iterable[Attempt]) -> None:
         """Throw an unfinished group away: what runs, what waits, and `also`, which has failed before."""
-        self._throw_away([group], self._stopped(group), reason, also=also)
+        self.end_now(group)
+        self._throw_away([group], [*also, *self._stop_all(self._running(group), reason)], reason)
 
     def ship(self, group: int, reason: str, *, also: Iterable[Attempt]) -> None:
         """Queue an unfinished group, with copies in the places of members that run, and of `also`."""
-        missing = [*also, *(self.attempt(i, reason) for i in self._stopped(group))]
+        self.end_now(group)
+        missing = [*also, *self._stop_all(self._running(group), reason)]
         missing += self.door.forget([group]) + self.door.skip(group)
         self.given_up(group)
         if self.replacement == "same_prompt":
@@ -147,23 +147,22 @@ class Discards:
             self.fleet.end_now(engine)
             self.fleet.changed(engine)
 
-    def _stopped(self, group: int) -> list[int]:
-        self.end_now(group)
-        which = self._running(group)
+    def _stop_all(self, which: Collection[int], reason: str) -> list[Attempt]:
+        """None of these goes on."""
+        again = [self.attempt(i, reason) for i in self._outside(which)]
         stopped = [i for engine in self._where(which) for i in self._stop(engine, which, self.env.now)]
-        return stopped + self.door.recall(which)
+        stopped += self.door.recall(which)
+        return again + [self.attempt(i, reason) for i in stopped]
 
     def _running(self, group: int) -> set[int]:
         place, size = self.table.place, self.table.group_size
         return {i for i in self.fleet.running() if place[i] // size == group}
 
     def _where(self, which: Collection[int]) -> list[Engine]:
-        return [self.fleet.engines[i] for i in sorted({self.table.engine[i] for i in which})]
+        indices = {self.table.engine[i] for i in which} - {-1}  # of those that have had a slot
+        return [self.fleet.engines[i] for i in sorted(indices)]
 
-    def _throw_away(
-        self, groups: Iterable[int], stopped: Iterable[int], reason: str, also: Iterable[Attempt] = ()
-    ) -> None:
-        again = [*also, *(self.attempt(i, reason) for i in stopped)]
+    def _throw_away(self, groups: Iterable[int], again: list[Attempt], reason: str) -> None:
         groups = list(groups)
         again += self.door.forget(groups)
         for group in groups:
@@ -177,15 +176,16 @@ class Discards:
         self.fleet.tell_who_waits()
         self.door.knock()
 
-    def _give_up_outside(self, which: set[int]) -> list[tuple[int, int]]:
+    def _outside(self, which: Collection[int]) -> list[int]:
         """Those whose environments start, work or judge."""
         if self.fleet.environments is None:
             return []
-        inside = {i for e in self.fleet.engines for i in (*e.preempted, *(entry[1] for entry in e.heap))}
-        outside = sorted(which & self.fleet.environments.in_flight.keys() - inside)
-        return [self.attempt(i, "aborted") for i in outside]
+        inside = {one.rollout_id for one in self.door.returning}
+        for engine in self.fleet.engines:
+            inside.update(engine.preempted, (rollout_id for _, rollout_id, _ in engine.heap))
+        return sorted(set(which) & self.fleet.environments.in_flight.keys() - inside)
 
-    def _stop(self, engine: Engine, which: set[int], now_s: float) -> list[int]:
+    def _stop(self, engine: Engine, which: Collection[int], now_s: float) -> list[int]:
         stopped = [i for i in engine.preempted if i in which]
         engine.preempted = [i for i in engine.preempted if i not in which]
         heapify(engine.preempted)

@@ -9,7 +9,7 @@ import simpy
 
 from simulator.config import PipelineConfig, length_law
 from simulator.ledger import Ledger
-from simulator.pipeline.admission import Door
+from simulator.pipeline.admission import Door, Returning
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.environments import Environments
 from simulator.pipeline.rollout import Rollouts
@@ -30,6 +30,13 @@ class EnvironmentDoor(Door):
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:  # noqa: ARG002 - whoever is ready comes later
         return False
 
+    def come_back(self, one: Returning) -> None:
+        """A new attempt needs a new environment: it is let in before others, when one is free."""
+        if one.rollout_id is None:
+            self.ask_again(one.place, one.tokens)
+        else:
+            super().come_back(one)
+
     def skip(self, group: int) -> list[tuple[int, int]]:
         size = self.table.group_size
         skipped = []
@@ -45,10 +52,13 @@ class EnvironmentDoor(Door):
         self.environments.begin(engine, rollout_id, slot, now_s)
 
     def _has_work(self) -> bool:
-        return self.environments.free > 0 or (self.free_slots > 0 and self._wants_slot())
+        wanted = self.returning or self._wants_slot()
+        return self.environments.free > 0 or (self.free_slots > 0 and bool(wanted))
 
     def _fill(self, now_s: float) -> None:
         environments = self.environments
+        touched: dict[int, Engine] = {}
+        full = bool(self.returning) and not self._take_back(now_s, touched)
         self.allowance = self.admission(self.counts())
         while self.allowance > 0 and environments.free > 0:
             self.allowance -= 1
@@ -57,8 +67,12 @@ class EnvironmentDoor(Door):
             else:
                 place = self.next_place
                 self.next_place += 1
-            environments.admit(place, now_s)
-        self._give_slots(now_s, {}, full=False)
+            environments.admit(place, now_s, self.on_start)
+        self._give_slots(now_s, touched, full=full)
+
+    def _made(self, one: Returning) -> int:
+        assert one.rollout_id is not None
+        return super()._made(one) + self.table.observed_tokens[one.rollout_id]
 
     def _wants_slot(self) -> bool:
         return bool(self.environments.ready or self.requests)

@@ -21,6 +21,7 @@ from typing import final
 import simpy
 
 from simulator.ledger import Ledger
+from simulator.pipeline.admission import Returning
 from simulator.pipeline.course import Course
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.fleet import Fleet
@@ -74,9 +75,15 @@ class Environments:
     def free(self) -> int:
         return self.number - len(self.in_flight)
 
-    def admit(self, place: int, now_s: float) -> None:
-        """A rollout gets an environment, which starts."""
+    def admit(self, place: int, now_s: float, on_start: Callable[[int, int], int] | None) -> None:
+        """A rollout gets an environment, which starts.
+
+        Args:
+            on_start: told of its place and tokens; says how many it will make before its environment fails.
+        """
         episode = self.episode(*divmod(place, self.table.group_size))
+        if on_start is not None:
+            episode = episode.cut(on_start(place, episode.action_tokens))
         course = self.enrol(place, episode, "in_flight", now_s)
         rollout_id = len(self.table) - 1
         self.in_flight[rollout_id] = course
@@ -110,6 +117,7 @@ class Environments:
             table.started_s[rollout_id] = now_s
             table.before[rollout_id] = engine.latest
         else:
+            table.engine[rollout_id] = engine.index  # another one after a crash
             table.resume(rollout_id, now_s, engine.latest)
         made, kept = table.made_before[rollout_id], course.kept_tokens
         self._forget(engine, course)
@@ -166,6 +174,14 @@ class Environments:
         for rollout_id in (*engine.away, *engine.preempted):
             self._forget(engine, self.table.courses[rollout_id])
 
+    def crashed(self, engine: Engine) -> None:
+        """Whose environment works loses keys and slot, but no token."""
+        self.keys_are_lost(engine)
+        for rollout_id in sorted(engine.away):
+            course = self.table.courses[rollout_id]
+            if course.slot is not None:
+                self._release(engine, course)
+
     def give_up(self, rollout_id: int) -> None:
         """A rollout that does not decode, or does no more, is thrown away."""
         course = self.in_flight.pop(rollout_id)
@@ -194,6 +210,14 @@ class Environments:
         fleet.end_now(engine)  # what begins now must not delay what ends now but for rounding
         engine.away.remove(rollout_id)
         slot = course.slot
+        if engine.down:
+            table = self.table
+            fleet.door.come_back(Returning(rollout_id, table.place[rollout_id], table.tokens[rollout_id]))
+            fleet.door.knock()
+            fleet.tell_who_waits()
+            if engine.wants_weights and engine.empty:
+                fleet.emptied(engine)
+            return
         if slot is not None and not engine.paused and self.fits_again(engine, rollout_id, now_s):
             course.slot = None
             engine.slots[slot].work(now_s)
@@ -209,8 +233,7 @@ class Environments:
         if self.in_flight.get(rollout_id) is course:
             del self.in_flight[rollout_id]
             self.complete(rollout_id)
-            if self.fleet.who_waits is not None:
-                self.fleet.who_waits()
+            self.fleet.tell_who_waits()
             self.fleet.door.knock()
 
     def fits_again(self, engine: Engine, rollout_id: int, now_s: float) -> bool:

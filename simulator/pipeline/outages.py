@@ -93,6 +93,8 @@ class Outages:
         engine.why_free_if_up = engine.why_free
         door.say_why(engine, "crashed", now_s)
         engine.down = True
+        if self.fleet.environments is not None:
+            self.fleet.environments.crashed(engine)
         stopped = list(engine.preempted)
         engine.preempted.clear()
         for rollout_id, slot in engine.remove(now_s):

@@ -236,7 +236,10 @@ class Pipeline:
             watchdog=self.watchdog,
         )
         if self.failing.losses is not None:
-            self.fleet.finished = self._finished(self.failing.losses.ended)
+            if self.environments is None:
+                self.fleet.finished = self._finished(self.failing.losses.ended)
+            else:
+                self.environments.complete = self.failing.losses.ended
 
     def counts(self) -> Counts:
         """What rules may look at. A copy counts with the rollouts, and what failed was never started."""

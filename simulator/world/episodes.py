@@ -41,6 +41,19 @@ class Episode(NamedTuple):
     def action_tokens(self) -> int:
         return sum(self.turn_tokens)
 
+    def cut(self, tokens: int) -> Episode:
+        """What is left of it if the environment fails after so many tokens: no reward, then."""
+        if tokens >= self.action_tokens:
+            return self
+        turns: list[int] = []
+        while tokens > 0:
+            turns.append(min(tokens, self.turn_tokens[len(turns)]))
+            tokens -= turns[-1]
+        between = len(turns) - 1
+        return Episode(
+            tuple(turns), self.observation_tokens[:between], self.latency_s[:between], self.start_s
+        )
+
     @property
     def environment_s(self) -> float:
         """Before the last token."""
