@@ -25,7 +25,7 @@ from simulator.lab.modular_addition import ModularAddition, answered
 from simulator.lab.networks import LogProbTable
 from simulator.lab.snapshots import Snapshots
 from simulator.pipeline.pipeline import drawn_lengths
-from simulator.pipeline.rollout import Update
+from simulator.pipeline.views import Update
 from simulator.pipeline.weights import Segment
 from simulator.pipeline.workload import UpdateResult
 

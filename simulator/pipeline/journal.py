@@ -8,7 +8,8 @@ from math import nan
 from typing import Any, NamedTuple, final
 
 from simulator.eventlog import Recorder
-from simulator.pipeline.rollout import Rollouts, Update
+from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.views import Update
 from simulator.pipeline.workload import UpdateResult
 
 

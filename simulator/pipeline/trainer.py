@@ -13,9 +13,10 @@ from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.engine import Process
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
-from simulator.pipeline.rollout import Rollouts, Update, Views
+from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.stalls import Stalls
 from simulator.pipeline.validation import Validation
+from simulator.pipeline.views import Update, Views
 from simulator.pipeline.workload import Workload, without_copies
 from simulator.world.service import busiest_rank_tokens, fixed_and_per_token
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol, final
 
-from simulator.pipeline.rollout import Update
+from simulator.pipeline.views import Update
 from simulator.world.drawn import DrawnLengths
 
 

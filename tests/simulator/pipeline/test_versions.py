@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.pipeline.engine import FixedSpeedEngine
-from simulator.pipeline.rollout import Rollout, Rollouts
+from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.views import Rollout
 from simulator.pipeline.weights import cut_at_publishes, cut_many_at_publishes
 from tests.simulator.runs import in_turn, simulate
 
