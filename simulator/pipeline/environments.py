@@ -3,10 +3,8 @@
 A rollout is admitted, waits for its environment to start, asks for a slot, and decodes its first turn; from
 its first slot on it stays with one engine, where its keys and values are. When a turn ends the environment
 works; then the rollout is the first to get a slot there (with those that had to leave for want of memory,
-oldest first). An environment is taken from admission until the reward is known (*choice*: what judges is the
+oldest first; `fleet` gives slots). An environment is taken from admission until the reward is known (*choice*: what judges is the
 environment).
-
-Here are the waits; slots are given by `admission` and `fleet`.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import simpy
 
 from simulator.ledger import Ledger
 from simulator.pipeline.admission import Returning
-from simulator.pipeline.course import Course
+from simulator.pipeline.course import Course, refuse_impossible
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.instant import COMPLETION, RETURN, at
@@ -95,11 +93,7 @@ class Environments:
     def enrol(self, place: int, episode: Episode, state: str, now_s: float) -> Course:
         """A row for a rollout that has no engine yet."""
         table, tokens = self.table, episode.action_tokens
-        if min(episode.turn_tokens) < 1:
-            raise ValueError(
-                f"rollout {place}: turns of {episode.turn_tokens} tokens; at least 1 is needed in each"
-            )
-        self._check_memory(place, self.prompt_tokens + tokens + sum(episode.observation_tokens))
+        refuse_impossible(place, episode, self.prompt_tokens, self.engines[0].capacity_tokens)
         self.ledger.start(tokens, state)
         rollout_id = table.add(place, tokens, -1, nan, 0)
         table.position.append(0.0)
@@ -137,20 +131,16 @@ class Environments:
         Unless slots are kept, the slot must then be given to someone.
         """
         table, course = self.table, self.table.courses[rollout_id]
+        episode = course.episode
         if course.is_last_turn:
             return False
-        episode = course.episode
         table.interrupt(rollout_id, course.end_tokens - table.made_before[rollout_id], now_s, engine.latest)
         if self.keeps_keys:
             course.kept_tokens = self.prompt_tokens + table.observed_tokens[rollout_id] + course.end_tokens
             engine.keep_keys(course.kept_tokens)
         table.observed_tokens[rollout_id] += episode.observation_tokens[course.turn]
-        at(
-            self.env,
-            now_s + episode.latency_s[course.turn],
-            RETURN,
-            partial(self._returned, rollout_id, course),
-        )
+        back_s = now_s + episode.latency_s[course.turn]
+        at(self.env, back_s, RETURN, partial(self._returned, rollout_id, course))
         course.turn += 1
         course.end_tokens += episode.turn_tokens[course.turn]
         engine.away.add(rollout_id)
@@ -257,11 +247,3 @@ class Environments:
         if course.kept_tokens:
             engine.keep_keys(-course.kept_tokens)
             course.kept_tokens = 0
-
-    def _check_memory(self, place: int, tokens: int) -> None:
-        capacity = self.engines[0].capacity_tokens
-        if tokens > capacity:
-            raise ValueError(
-                f"rollout {place} needs keys and values of {tokens} tokens, an engine holds {capacity:.0f}:"
-                " it could never be finished"
-            )
