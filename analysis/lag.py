@@ -29,14 +29,19 @@ _ROUNDING: Final = 1e-12
 """A sum of weights this close below a level, as a share of all, has reached it."""
 
 
+def met_the_trainer(rollouts: pd.DataFrame) -> pd.Series[bool]:
+    """Which have a lag. A validation's `consumed_version` is the one at which it was asked for: newer weights
+    may answer, and nothing is trained."""
+    return rollouts["consumed_version"].notna() & (rollouts["status"] != "validation")
+
+
 def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
     """One row a segment that has tokens: rollout_id, status, lag (updates), tokens.
 
     And `loss_tokens`, if the segments have it: how many of the tokens the loss counted.
     """
-    consumed = rollouts.loc[
-        rollouts["consumed_version"].notna(), ["rollout_id", "status", "consumed_version"]
-    ]
+    met = met_the_trainer(rollouts)
+    consumed = rollouts.loc[met, ["rollout_id", "status", "consumed_version"]]
     counts = ["tokens", *(name for name in ("loss_tokens",) if name in segments.columns)]
     joined = segments.loc[segments["tokens"] > 0, ["rollout_id", "version", *counts]].merge(
         consumed, on="rollout_id", validate="many_to_one"

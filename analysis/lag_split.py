@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.lag import POPULATIONS, of_status
+from analysis.lag import POPULATIONS, met_the_trainer, of_status
 
 PARTS: Final = {
     "generation": "generation",
@@ -66,7 +66,7 @@ def lag_split(rollouts: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: a rollout that was consumed before its oldest token's version existed.
     """
-    met = rollouts.loc[rollouts["consumed_version"].notna() & rollouts["oldest_version"].notna()]
+    met = rollouts.loc[met_the_trainer(rollouts) & rollouts["oldest_version"].notna()]
     oldest = met["oldest_version"].to_numpy(dtype=np.int64)
     consumed = met["consumed_version"].to_numpy(dtype=np.int64)
     if (consumed < oldest).any():

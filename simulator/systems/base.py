@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.rules.staleness import Staleness
+from simulator.rules.systems.progress import must_go_on
 from simulator.rules.systems.shape import Shape
 
 Whole: TypeAlias = Annotated[int, Field(ge=0, le=10**7)]
@@ -25,8 +26,10 @@ class System(BaseModel):
         """The decisions, for a pipeline of this shape.
 
         Raises:
-            ValueError: the settings do not suit the shape.
+            ValueError: the settings do not suit the shape, or could never train all batches of a push.
         """
         settings: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         del settings["kind"]
-        return type(self).make(shape, **settings)
+        made = type(self).make(shape, **settings)
+        must_go_on(made, shape)
+        return made

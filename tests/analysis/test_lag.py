@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.lag import lag_summary, rollout_lags, token_lags, weighted_quantiles
+from analysis.lag_split import lag_split
 from simulator.eventlog import Recorder
 from tests.analysis.factories import run_of
 
@@ -84,3 +85,16 @@ def test_quantiles_do_not_depend_on_the_unit_of_the_weights(pairs, unit):
 
 def test_no_rollout_has_no_lag_rather_than_lag_0():
     assert np.isnan(lag_summary(np.array([]))["mean"])
+
+
+def test_a_validation_that_newer_weights_answered_has_no_lag():
+    # Asked for at version 4 and not waited for; weights 6 answered. It never meets the trainer.
+    recorder = Recorder()
+    recorder.add_rollout(
+        rollout_id=0, status="validation", oldest_version=6, consumed_version=4, consumed_s=1.0
+    )
+    recorder.add_segment(rollout_id=0, version=6, tokens=5)
+    run = run_of(recorder)
+    assert token_lags(run.rollouts, run.segments).empty
+    assert rollout_lags(run.rollouts, run.segments).empty
+    assert lag_split(run.rollouts, run.updates).empty
