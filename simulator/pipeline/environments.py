@@ -3,8 +3,8 @@
 A rollout is admitted, waits for its environment to start, asks for a slot, and decodes its first turn; from
 its first slot on it stays with one engine, where its keys and values are. When a turn ends the environment
 works; then the rollout is the first to get a slot there (with those that had to leave for want of memory,
-oldest first; `fleet` gives slots). An environment is taken from admission until the reward is known (*choice*: what judges is the
-environment).
+oldest first; `fleet` gives slots). An environment is taken from admission until the reward is known:
+the environment judges (*choice*).
 """
 
 from __future__ import annotations
