@@ -11,9 +11,10 @@ import simpy
 
 from simulator.ledger import Ledger
 from simulator.pipeline.admission import Door
-from simulator.pipeline.buffer import Buffer, Group
+from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.fleet import Fleet
+from simulator.pipeline.group_queue import Group
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.validation import Validation
