@@ -7,14 +7,17 @@ not stop the others.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, final
 
 import joblib
@@ -70,13 +73,38 @@ def run_cells(
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     outcomes: list[Outcome] = []
     try:
-        for outcome in parallel(joblib.delayed(_guarded)(run, cell, study, os.getpid()) for cell in cells):
-            outcomes.append(outcome)
-            on_end(outcome)
+        with _remembered_interrupts() as interrupted:
+            for outcome in parallel(
+                joblib.delayed(_guarded)(run, cell, study, os.getpid()) for cell in cells
+            ):
+                outcomes.append(outcome)
+                on_end(outcome)
+                if interrupted():
+                    raise KeyboardInterrupt
     except KeyboardInterrupt:
         _stop_workers()
         raise
     return outcomes
+
+
+@contextlib.contextmanager
+def _remembered_interrupts() -> Iterator[Callable[[], bool]]:
+    """Was there an interrupt? One that falls into a finaliser is swallowed by Python, and the run goes on."""
+    asked = False
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent: int) -> Outcome:

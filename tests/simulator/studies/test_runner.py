@@ -72,6 +72,28 @@ def test_a_cell_that_another_process_finished_first_is_done(tmp_path: Path) -> N
     assert [outcome.error for outcome in ended] == [None]
 
 
+class _Deaf:
+    """Python hands no exception out of a finaliser: it is printed and forgotten."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_finaliser_swallows_is_answered_all_the_same(tmp_path: Path) -> None:
+    ended: list[Outcome] = []
+
+    def interrupt(outcome: Outcome) -> None:
+        ended.append(outcome)
+        if len(ended) == 1:
+            _Deaf()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(grid(2), tmp_path, run=run_cell, jobs=1, on_end=interrupt)
+    assert len(ended) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_study_resumes_and_redoes_nothing(tmp_path: Path, how: signal.Signals) -> None:
     """At any instant: finished runs stay as they are, and the same command ends with equal results."""
