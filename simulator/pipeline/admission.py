@@ -1,45 +1,23 @@
-"""The door before the slots: which rollout starts next, may it start now, and where?"""
+"""The door before the slots: may the rollout that is next start now, and where?"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import simpy
 
 from simulator.ledger import Ledger
+from simulator.pipeline.admission_queue import AdmissionQueue, Returning
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.instant import ADMISSION, Turn, nothing_else_now
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.router import Router
 from simulator.rules.admission import Admission
 from simulator.rules.counts import Counts
 
-Router: TypeAlias = Callable[[Sequence[Engine]], Engine]
-"""Which of the engines that could take a rollout gets it?"""
 
-
-def longest_free(engines: Sequence[Engine]) -> Engine:
-    """The slot that has waited longest: at fixed speed all are alike."""
-    return min(engines, key=lambda engine: engine.free[0])
-
-
-def least_loaded(engines: Sequence[Engine]) -> Engine:
-    """The engine that runs least, the first of equals."""
-    return min(engines, key=lambda engine: (engine.running, engine.index))
-
-
-class Returning(NamedTuple):
-    """Who was let in once and lost its engine or its environment: it is not asked for again."""
-
-    rollout_id: int | None
-    """None to begin again as a new attempt; else it goes on with the tokens that it has made."""
-    place: int
-    tokens: int
-    """Of the whole answer."""
-
-
-class Door:
+class Door(AdmissionQueue):
     """Lets rollouts start in order of prompts, members of a group one after another.
 
     An answer of the rule is used up before the rule is asked again: it can only have grown since. Requests
@@ -64,34 +42,19 @@ class Door:
         changed: Callable[[Engine], None],
         alternates: bool = False,
     ) -> None:
+        super().__init__(table=table, lengths_tokens=lengths_tokens, alternates=alternates)
         self.env = env
         self.planned = env._queue
         """What SimPy will do, the next thing first: `env.peek` is asked for every rollout."""
         self.admission = admission
         self.counts = counts
         self.ledger = ledger
-        self.table = table
         self.engines = engines
         self.router = router
-        self.lengths_tokens = lengths_tokens
         self.prompt_tokens = prompt_tokens
         self.changed = changed
         self.allowance = 0
-        self.next_place = 0
-        self.again: deque[tuple[int, int]] = deque()
-        """Places and tokens of rollouts that were thrown away and will be tried again, before new ones."""
-        self.requests: deque[tuple[int, int]] = deque()
-        """Places and tokens of validation rollouts that have not started."""
-        self.alternates = alternates
-        """Whether they take turns with rollouts for training, or come before them."""
-        self._validation_came_last = False
         self.free_slots = 0
-        self.returning: deque[Returning] = deque()
-        """They start before anything else does, without asking the rule."""
-        self.held_slots = 0
-        """Slots that stay free, since the group which ended there finds no room in the queue."""
-        self.has_claims = False
-        """Is there one of these two?"""
         self.can_hold = False
         """Can there be slots that are held?"""
         self.on_start: Callable[[int, int], int] | None = None
@@ -139,50 +102,6 @@ class Door:
         else:
             self.knock()
 
-    def ask_again(self, place: int, tokens: int) -> None:
-        """A rollout was thrown away; another attempt comes before anything new of its kind."""
-        (self.again if place >= 0 else self.requests).append((place, tokens))
-
-    def skip(self, group: int) -> list[tuple[int, int]]:
-        """Start no more members of `group`; returns places and tokens of those that would have followed."""
-        size = self.table.group_size
-        skipped = []
-        while self.next_place // size == group and self.next_place % size:
-            skipped.append((self.next_place, next(self.lengths_tokens)))
-            self.next_place += 1
-        return skipped
-
-    def come_back(self, one: Returning) -> None:
-        """It starts or goes on as soon as it can; a knock must follow."""
-        self.returning.append(one)
-        self.has_claims = True
-
-    def recall(self, which: Container[int]) -> list[int]:
-        """Those of `which` that were to go on go no further."""
-        gone = [one.rollout_id for one in self.returning if one.rollout_id in which]
-        self._keep([one for one in self.returning if one.rollout_id not in which])
-        return [i for i in gone if i is not None]
-
-    def forget(self, groups: Container[int]) -> list[tuple[int, int]]:
-        """Members of `groups` that were to begin again do not: their places and tokens."""
-        size = self.table.group_size
-        again = [one for one in self.returning if one.rollout_id is None and one.place // size in groups]
-        if again:
-            self._keep([one for one in self.returning if one not in again])
-        tried = [attempt for attempt in self.again if attempt[0] // size in groups]
-        if tried:
-            self.again = deque(attempt for attempt in self.again if attempt not in tried)
-        return [(one.place, one.tokens) for one in again] + tried
-
-    def hold(self, slots: int) -> None:
-        """So many more slots stay free; or fewer, and a knock must follow."""
-        self.held_slots += slots
-        self.has_claims = bool(self.returning) or self.held_slots > 0
-
-    def _keep(self, returning: Sequence[Returning]) -> None:
-        self.returning = deque(returning)
-        self.hold(0)
-
     def _open(self, _turn: simpy.Event) -> None:
         self._turn_is_taken = False
         self._fill(self.env.now)
@@ -221,14 +140,6 @@ class Door:
 
     def _why_nobody_comes(self) -> str:
         return "gate_closed"
-
-    def _validation_is_next(self, *, others: bool) -> bool:
-        if not self.requests:
-            return False
-        if self.alternates and others:
-            self._validation_came_last = not self._validation_came_last
-            return self._validation_came_last
-        return True
 
     def _take_back(self, now_s: float, touched: dict[int, Engine]) -> bool:
         """Start who is returning, where there is room; False if nothing else may start before one of them."""

@@ -9,7 +9,8 @@ import simpy
 
 from simulator.config import PipelineConfig, length_law
 from simulator.ledger import Ledger
-from simulator.pipeline.admission import Door, Returning
+from simulator.pipeline.admission import Door
+from simulator.pipeline.admission_queue import Returning
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.environments import Environments
 from simulator.pipeline.rollout import Rollouts

@@ -19,7 +19,7 @@ from typing import final
 import simpy
 
 from simulator.ledger import Ledger
-from simulator.pipeline.admission import Returning
+from simulator.pipeline.admission_queue import Returning
 from simulator.pipeline.course import Course, refuse_impossible
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.fleet import Fleet

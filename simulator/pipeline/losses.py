@@ -9,7 +9,8 @@ from typing import final
 import simpy
 
 from simulator.ledger import Ledger
-from simulator.pipeline.admission import Door, Returning
+from simulator.pipeline.admission import Door
+from simulator.pipeline.admission_queue import Returning
 from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.discards import Attempt, Discards
 from simulator.pipeline.instant import COMPLETION, TRAINER, at

@@ -7,7 +7,8 @@ from typing import final
 
 import simpy
 
-from simulator.pipeline.admission import Door, Returning
+from simulator.pipeline.admission import Door
+from simulator.pipeline.admission_queue import Returning
 from simulator.pipeline.discards import Discards
 from simulator.pipeline.engine import Engine, Process
 from simulator.pipeline.fleet import Fleet

@@ -13,7 +13,7 @@ from simulator.config import PipelineConfig, length_law, staleness_rule
 from simulator.eventlog import EventLog, Recorder, Row
 from simulator.ledger import Ledger, LedgerError
 from simulator.pipeline import rows
-from simulator.pipeline.admission import Door, least_loaded, longest_free
+from simulator.pipeline.admission import Door
 from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.discards import Discards
 from simulator.pipeline.engine import Engine, FixedSpeedEngine
@@ -25,6 +25,7 @@ from simulator.pipeline.loaded import LoadedEngine
 from simulator.pipeline.occupancy import Occupancy, without_pauses
 from simulator.pipeline.push import Push
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.router import least_loaded, longest_free
 from simulator.pipeline.stalls import Stalls
 from simulator.pipeline.trainer import Trainer
 from simulator.pipeline.validation import Validation
