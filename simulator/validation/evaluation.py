@@ -16,7 +16,6 @@ import numpy as np
 from simulator.validation.pipelines import exponential, loaded
 from simulator.validation.row import Row, above
 
-
 SOURCE: Final = "miles fork, evaluation sharing the engines: 0.78 -> 2.58"
 
 
