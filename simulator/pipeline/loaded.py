@@ -13,21 +13,19 @@ position, and the time at which it was there.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from math import inf, isnan
+from math import inf
 from operator import itemgetter
 from typing import final
 
-import numpy as np
-
+from simulator.pipeline.by_age import ByAge
+from simulator.pipeline.clock_record import ClockRecord
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.occupancy import Occupancy
 from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.weights import TIE_STEPS, Floats, Ints
-from simulator.world.decoding import LoadDependent, decode_s, decoded_tokens, tokens_until_full, whole_tokens
+from simulator.world.decoding import LoadDependent, decoded_tokens, tokens_until_full, whole_tokens
 
 
 @final
@@ -36,8 +34,7 @@ class LoadedEngine(Engine):
 
     __slots__ = (
         "_by_age",
-        "_first_piece",
-        "_pieces",
+        "_clock",
         "_position",
         "_record_until",
         "_time_s",
@@ -78,13 +75,10 @@ class LoadedEngine(Engine):
         self._position = 0.0
         self._time_s = 0.0
         """When the clock was at `_position`, or will leave it, if a prefill holds it."""
-        self._by_age: list[tuple[float, int, int]] = []
-        """Running rollouts, the youngest last, among some that have ended; kept where there is a limit."""
+        self._by_age = ByAge(table)
+        """Kept where there is a limit."""
+        self._clock = ClockRecord()
         self._record_until = -1.0
-        self._pieces = [array("d") for _ in range(4)]
-        """Just after each publish: positions, times, step seconds and their growth, as they changed."""
-        self._first_piece = [0]
-        """Of each publish."""
 
     def plan(self) -> None:
         heap = self.heap
@@ -102,7 +96,7 @@ class LoadedEngine(Engine):
         step_s = self.fixed_s + self.per_rollout_s * running + per_kv_token_s * self.kv_tokens
         growth_s = per_kv_token_s * running
         if position < self._record_until:
-            self._record(step_s, growth_s)
+            self._clock.add(position, self._time_s, step_s, growth_s)
         tokens = heap[0][0] - position
         if tokens < 0.0:
             tokens = 0.0
@@ -111,7 +105,7 @@ class LoadedEngine(Engine):
             self.fills = until_full < tokens - TIE_STEPS
             if self.fills:
                 tokens = until_full
-        # decode_s, spelled out: this line runs once a rollout
+        # world.decoding.decode_s, spelled out: this line runs once a rollout
         self.next_s = self._time_s + tokens * (step_s + 0.5 * growth_s * tokens)
 
     def finish(self) -> tuple[int, int]:
@@ -158,12 +152,7 @@ class LoadedEngine(Engine):
                 f"rollout {entry[1]} needs keys and values of {tokens} tokens, engine {self.index} holds"
                 f" {self.capacity:.0f}: it could never be finished"
             )
-        # Whoever had to leave is younger than all that stayed, and comes back before anything new starts:
-        # so slots are given in order of age.
-        if len(self._by_age) > 2 * len(self.heap) + 64:
-            ended = self.table.finished_s
-            self._by_age = [old for old in self._by_age if isnan(ended[old[1]])]
-        self._by_age.append(entry)
+        self._by_age.add(entry, len(self.heap))
 
     def preempt(self) -> tuple[int, int]:
         """Keys and values fill the engine, at `next_s`: the youngest rollout leaves its slot, to come back.
@@ -186,10 +175,7 @@ class LoadedEngine(Engine):
     def _youngest(self) -> tuple[float, int, int]:
         if self.table.courses:  # turns end and come back in any order
             return max(self.heap, key=itemgetter(1))
-        entry = self._by_age.pop()
-        while not isnan(self.table.finished_s[entry[1]]):
-            entry = self._by_age.pop()
-        return entry
+        return self._by_age.pop()
 
     def keep_keys(self, tokens: int) -> None:
         self.capacity -= tokens
@@ -207,21 +193,14 @@ class LoadedEngine(Engine):
         return self._position
 
     def moments(self, publishes: Ints, positions: Floats, /) -> Floats:
-        where, when, step_s, growth_s = map(np.array, self._pieces)
-        # A token that ends as a prefill or a pause begins was made before it.
-        piece = np.searchsorted(where, positions - TIE_STEPS) - 1
-        piece = np.maximum(piece, np.array(self._first_piece)[publishes])
-        tokens = np.maximum(positions - where[piece], 0.0)
-        return np.asarray(when[piece] + tokens * (step_s[piece] + 0.5 * growth_s[piece] * tokens))
+        return self._clock.moments(publishes, positions)
 
     def moment(self, publish: int, position: float, /) -> float:
-        where, when, step_s, growth_s = self._pieces
-        piece = max(bisect_left(where, position - TIE_STEPS) - 1, self._first_piece[publish])
-        return when[piece] + decode_s(max(position - where[piece], 0.0), step_s[piece], growth_s[piece])
+        return self._clock.moment(publish, position)
 
     def publish(self, version: int, now_s: float) -> None:
         super().publish(version, now_s)
-        self._first_piece.append(len(self._pieces[0]))
+        self._clock.publish()
         self._record_until = self._position + 1.0
 
     def can_begin(self, prefix_tokens: int, now_s: float) -> bool:
@@ -254,8 +233,7 @@ class LoadedEngine(Engine):
 
     def _left(self, now_s: float, *, everything: bool) -> None:
         self.kv_tokens = self._held(self.heap)
-        stay = set(self.heap)
-        self._by_age = [entry for entry in self._by_age if entry in stay]
+        self._by_age.keep(self.heap)
         if everything:
             # A prefill under way has nobody left to serve.
             self._time_s = self._paused_s if self.paused else now_s
@@ -274,10 +252,3 @@ class LoadedEngine(Engine):
 
     def _go_on(self, now_s: float, paused_s: float) -> None:  # noqa: ARG002
         self._time_s = now_s + max(0.0, self._time_s - self._paused_s)
-
-    def _record(self, step_s: float, growth_s: float) -> None:
-        where, when, steps_s, growths_s = self._pieces
-        where.append(self._position)
-        when.append(self._time_s)
-        steps_s.append(step_s)
-        growths_s.append(growth_s)

@@ -16,9 +16,10 @@ from simulator.pipeline import rows
 from simulator.pipeline.admission import Door
 from simulator.pipeline.buffer import Buffer
 from simulator.pipeline.discards import Discards
-from simulator.pipeline.engine import Engine, FixedSpeedEngine
+from simulator.pipeline.engine import Engine
 from simulator.pipeline.environment_door import EnvironmentDoor, environments_of
 from simulator.pipeline.failing import Failing, speed
+from simulator.pipeline.fixed_speed import FixedSpeedEngine
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.loaded import LoadedEngine

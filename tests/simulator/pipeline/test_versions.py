@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.pipeline.engine import FixedSpeedEngine
+from simulator.pipeline.fixed_speed import FixedSpeedEngine
 from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.views import Rollout
 from simulator.pipeline.weights import cut_at_publishes, cut_many_at_publishes
