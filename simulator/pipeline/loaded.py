@@ -75,8 +75,7 @@ class LoadedEngine(Engine):
         self._position = 0.0
         self._time_s = 0.0
         """When the clock was at `_position`, or will leave it, if a prefill holds it."""
-        self._by_age = ByAge(table)
-        """Kept where there is a limit."""
+        self._by_age = ByAge(table)  # kept where there is a limit
         self._clock = ClockRecord()
         self._record_until = -1.0
 
@@ -138,21 +137,18 @@ class LoadedEngine(Engine):
         self._time_s += self.prefill_s_per_token * (prefix_tokens - kept_tokens)
         entry = (position + tokens, rollout_id, slot)
         if self.limited and not self.table.courses:
-            self._note_age(entry, prefix_tokens + tokens)
+            if prefix_tokens + tokens > self.capacity:
+                raise ValueError(
+                    f"rollout {rollout_id} needs keys and values of {prefix_tokens + tokens} tokens, engine"
+                    f" {self.index} holds {self.capacity:.0f}: it could never be finished"
+                )
+            self._by_age.add(entry, len(self.heap))
         if self.vacated:
             self.vacated = False
             heapreplace(self.heap, entry)
         else:
             heappush(self.heap, entry)
         return position
-
-    def _note_age(self, entry: tuple[float, int, int], tokens: int) -> None:
-        if tokens > self.capacity:
-            raise ValueError(
-                f"rollout {entry[1]} needs keys and values of {tokens} tokens, engine {self.index} holds"
-                f" {self.capacity:.0f}: it could never be finished"
-            )
-        self._by_age.add(entry, len(self.heap))
 
     def preempt(self) -> tuple[int, int]:
         """Keys and values fill the engine, at `next_s`: the youngest rollout leaves its slot, to come back.
