@@ -64,8 +64,7 @@ class LoadedEngine(Engine):
         self.per_rollout_s = load.step_s_per_rollout
         self.per_kv_token_s = load.step_s_per_kv_token
         self.prefill_s_per_token = load.prefill_s_per_token
-        if load.kv_capacity_tokens is not None:
-            self.capacity_tokens = float(load.kv_capacity_tokens)
+        self.capacity_tokens = float(load.kv_capacity_tokens or inf)
         self.capacity = self.capacity_tokens
         """What is left for rollouts that decode."""
         self.limited = load.kv_capacity_tokens is not None
