@@ -37,11 +37,11 @@ def _batch_fits(config: PipelineConfig) -> str | None:
 
 
 def _age_limit_accepts(config: PipelineConfig) -> str | None:
-    rule, oldest = config.staleness, config.updates_per_batch - 1
+    rule, oldest = config.staleness, config.updates_per_push - 1
     if isinstance(rule, DropByAge) and rule.max_lag_updates < oldest:
         return (
-            f"staleness.max_lag_updates ({rule.max_lag_updates}) is less than updates_per_batch - 1"
-            f" ({oldest}): the last update of a batch accepts no rollout"
+            f"staleness.max_lag_updates ({rule.max_lag_updates}) is less than updates_per_batch *"
+            f" batches_per_push - 1 ({oldest}): the last update before a push accepts no rollout"
         )
     return None
 
