@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
@@ -22,7 +23,8 @@ class Amount(BaseModel):
     .. math:: \text{exponential:}\; Q(u) = -m \log(1 - u), \quad
         \text{Pareto:}\; Q(u) = m \tfrac{\alpha - 1}{\alpha} (1 - u)^{-1/\alpha}
 
-    and a lognormal of mean m and coefficient of variation `cv`.
+    and a lognormal of mean m and coefficient of variation `cv`. A UserWarning says so where the variance is
+    infinite and `most` does not make it finite: averages then hardly settle.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -49,6 +51,16 @@ class Amount(BaseModel):
                 raise ValueError(
                     f"{name} belongs to a law that is {law}, got {self.law} with {name} {getattr(self, name)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _warn_of_infinite_variance(self) -> Self:
+        if self.tail_index is not None and self.tail_index <= 2 and self.most is None:
+            warnings.warn(
+                f"Pareto amounts of tail index {self.tail_index}: the variance is infinite; set most or use"
+                " quantiles",
+                stacklevel=2,
+            )
         return self
 
     @property
