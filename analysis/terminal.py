@@ -41,7 +41,9 @@ def print_study(report: Report, console: Console) -> None:
     """The verdict table, folded to the terminal's width, and one line a claim."""
     console.print(to_rich(report.table, width=console.width, encoding=console.encoding))
     for row in _rows(report).itertuples():
-        interval = f"{row.estimate:+.3g} [{row.low:+.3g}, {row.high:+.3g}]"
+        known = not math.isnan(float(row.low))
+        interval = f"[{row.low:+.3g}, {row.high:+.3g}]" if known else "(no interval from one seed)"
+        interval = f"{row.estimate:+.3g} {interval}"
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

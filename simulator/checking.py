@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checking:
-    """Does my own estimator obey the laws? Each is tried on batches that break losses."""
+    """Does my own estimator obey the laws? Each is tried on batches that break losses.
+
+    The laws are those of every estimator: masks, padding, shards, extreme ratios, and REINFORCE where no
+    policy has moved. Beyond that they know nothing of trust regions: a clip the wrong way round obeys them.
+    """
 
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODULE:ATTR")] = ""
     """An Estimator, a function without arguments that returns one, or a loss function of (log_probs,

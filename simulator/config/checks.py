@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.config.decisions import shape_of
 from simulator.config.staleness import BoundedLag, DropByAge, Sync
 from simulator.systems.base import System
+from simulator.systems.gated import NemoInOrder
 from simulator.world.decoding import FixedSpeed, LoadDependent
 
 if TYPE_CHECKING:
@@ -67,6 +68,17 @@ def _system_suits(config: PipelineConfig) -> str | None:
     return None
 
 
+def _nothing_is_missed(config: PipelineConfig) -> str | None:
+    """A batch that is made of named groups waits for ever for one that was dropped."""
+    drops = config.queue_capacity_rollouts is not None and config.queue_full == "drop_oldest"
+    if isinstance(config.staleness, NemoInOrder) and drops:
+        return (
+            f"queue_capacity_rollouts ({config.queue_capacity_rollouts}) may drop what nemo_in_order's"
+            " next batch waits for: it trains exactly what was dispatched for it"
+        )
+    return None
+
+
 def _rollouts_fit(config: PipelineConfig) -> str | None:
     engine = config.engine
     if not isinstance(engine, LoadDependent) or engine.kv_capacity_tokens is None:
@@ -114,6 +126,7 @@ CHECKS: Final = (
     _age_limit_accepts,
     _gate_opens,
     _system_suits,
+    _nothing_is_missed,
     _rollouts_fit,
     _fails_where_it_can,
     _has_effect,

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from simulator.config import BoundedLag, DropByAge, PipelineConfig, staleness_rule
+from simulator.systems.gated import NemoInOrder
 from simulator.world.lengths import Exponential
 from tests.simulator.rules.counts import counts
 from tests.simulator.runs import config
@@ -73,6 +74,12 @@ def test_unknown_kinds_are_refused():
 def test_impossible_combinations_are_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         config(**changes)
+
+
+def test_a_queue_that_drops_does_not_go_with_batches_of_named_groups():
+    ((_, said),) = faults(staleness={"kind": "nemo_in_order"}, queue_capacity_rollouts=512)
+    assert "queue_capacity_rollouts (512) may drop what nemo_in_order's next batch waits for" in said
+    config(staleness=NemoInOrder(), queue_capacity_rollouts=512, queue_full="block")
 
 
 def test_a_configuration_survives_json():
