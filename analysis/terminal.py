@@ -41,9 +41,8 @@ def print_study(report: Report, console: Console) -> None:
     """The verdict table, folded to the terminal's width, and one line a claim."""
     console.print(to_rich(report.table, width=console.width, encoding=console.encoding))
     for row in _rows(report).itertuples():
-        known = not math.isnan(float(row.low))
-        interval = f"[{row.low:+.3g}, {row.high:+.3g}]" if known else "(no interval from one seed)"
-        interval = f"{row.estimate:+.3g} {interval}"
+        bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval from one seed)")
+        interval = f"{row.estimate:+.3g} {bounds}"
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
