@@ -12,7 +12,7 @@ from simulator.pipeline.admission_queue import AdmissionQueue, Returning
 from simulator.pipeline.engine import Engine
 from simulator.pipeline.instant import ADMISSION, Turn, nothing_else_now
 from simulator.pipeline.rollout import Rollouts
-from simulator.pipeline.router import Router
+from simulator.pipeline.router import BestFirst, Router
 from simulator.rules.admission import Admission
 from simulator.rules.counts import Counts
 
@@ -61,6 +61,8 @@ class Door(AdmissionQueue):
         """Told of each attempt's place and tokens; says how many it will make."""
         self.go_on: Callable[[Engine, int, int, float], None]
         """Lets a rollout decode on in a slot."""
+        self._said: str | None = None
+        """Why free slots wait, as all engines know that were not closed, since which none was told else."""
         self._turns = 0
         self._turn_is_taken = False
         for engine in engines:
@@ -117,23 +119,30 @@ class Door(AdmissionQueue):
             self._give_slots(now_s, touched, full=full)
 
     def _give_slots(self, now_s: float, touched: dict[int, Engine], *, full: bool) -> None:
-        while self.free_slots > self.held_slots and self._wants_slot() and not full:
-            able = [e for e in self.engines if e.free and not e.closed and not e.down]
-            if fits := [e for e in able if not e.asks_before_start or self._fits(e, now_s)]:
-                engine = fits[0] if len(fits) == 1 else self.router(fits)
-                self._start(engine, self._slot_of(engine, now_s), now_s)
-                touched[engine.index] = engine
-            else:
-                full = bool(able)
-                break
+        if self.free_slots > self.held_slots and self._wants_slot() and not full:
+            full = self._give_to_best(now_s, touched)
         why = "kv_full" if full else self._why_nobody_comes()
         if 0 < self.free_slots <= self.held_slots and self._wants_slot():
             why = "queue_full"
-        for engine in self.engines:
-            if (engine.asks_before_start or self.explains or self.can_hold) and not engine.closed:
-                self.say_why(engine, why, now_s)
+        if why != self._said:
+            for engine in self.engines:
+                if (engine.asks_before_start or self.explains or self.can_hold) and not engine.closed:
+                    self.say_why(engine, why, now_s)
+            self._said = why
         for engine in touched.values():
             self.changed(engine)
+
+    def _give_to_best(self, now_s: float, touched: dict[int, Engine]) -> bool:
+        """True if one more rollout would start, and fits nowhere."""
+        best = BestFirst(self.engines, self.router, self.prompt_tokens)
+        while self.free_slots > self.held_slots and self._wants_slot():
+            engine = best.first(lambda engine: self._fits(engine, now_s))
+            if engine is None:
+                return best.refused
+            self._start(engine, self._slot_of(engine, now_s), now_s)
+            touched[engine.index] = engine
+            best.started(engine)
+        return False
 
     def _wants_slot(self) -> bool:
         return self.allowance > 0 or bool(self.requests)
@@ -153,7 +162,7 @@ class Door(AdmissionQueue):
                 fits = [
                     e for e in new_enough if not e.asks_before_start or self._fits(e, now_s, self._made(one))
                 ]
-                engine = self.router(fits) if fits else None
+                engine = min(fits, key=self.router, default=None)
                 full = full or bool(new_enough and not fits)
             if engine is None:
                 waiting.append(one)
@@ -183,6 +192,7 @@ class Door(AdmissionQueue):
 
     def say_why(self, engine: Engine, cause: str, now_s: float) -> None:
         """Why its free slots wait from now on."""
+        self._said = None
         if engine.down:
             engine.why_free_if_up = cause
             return

@@ -47,6 +47,7 @@ class Engine(ABC):
         "paused",
         "pauses",
         "preempted",
+        "refused_tokens",
         "slots",
         "table",
         "unit",
@@ -93,6 +94,8 @@ class Engine(ABC):
         """It will fetch newer ones once it is empty."""
         self.capacity_tokens = inf
         """Of keys and values, in all."""
+        self.refused_tokens = inf
+        """A prefix as long as this finds no room before something leaves: what is held only grows."""
         self.asks_before_start = False
         """Whether `can_begin` may say no."""
         self.pauses: list[Pause] = []

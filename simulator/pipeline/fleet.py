@@ -60,6 +60,7 @@ class Fleet:
         self._due_s = inf
         self._is_at_work = False
         self._preemptions = 0
+        self._slots = sum(len(engine.slots) for engine in engines)
 
     def changed(self, engine: Engine) -> None:
         """Something other than `_work` changed what comes next in `engine`."""
@@ -232,7 +233,7 @@ class Fleet:
     def _preempt(self, engine: Engine, now_s: float) -> None:
         assert isinstance(engine, LoadedEngine)
         self._preemptions += 1
-        if self._preemptions > _MOST_PREEMPTIONS * sum(len(e.slots) for e in self.engines):
+        if self._preemptions > _MOST_PREEMPTIONS * self._slots:
             raise RuntimeError(f"{self._preemptions} preemptions in a row at {now_s} s, and no rollout ended")
         _, slot = engine.preempt()
         self.door.wait(engine, slot, now_s)

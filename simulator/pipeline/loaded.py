@@ -85,7 +85,7 @@ class LoadedEngine(Engine):
             self.vacated = False
         if not heap or self.paused:
             if not heap:
-                self.kv_tokens = 0.0
+                self.kv_tokens, self.refused_tokens = 0.0, inf
             self.next_s = inf
             return
         running = len(heap)
@@ -116,7 +116,7 @@ class LoadedEngine(Engine):
         self.kv_tokens += len(self.heap) * (position - self._position)
         self.kv_tokens -= self.prompt_tokens + held
         self._position, self._time_s = position, self.next_s
-        self.vacated = True
+        self.vacated, self.refused_tokens = True, inf
         return rollout_id, slot
 
     def begin(
@@ -157,23 +157,20 @@ class LoadedEngine(Engine):
         heap, table = self.heap, self.table
         self._position += tokens_until_full(self.capacity, self.kv_tokens, len(heap))
         self._time_s = self.next_s
-        entry = self._youngest()
+        # turns end and come back in any order
+        entry = max(heap, key=itemgetter(1)) if table.courses else self._by_age.pop()
         heap.remove(entry)
         heapify(heap)
         _, rollout_id, slot = entry
-        self.kv_tokens = self.capacity - self._held([entry])
+        self.kv_tokens, self.refused_tokens = self.capacity - self._held([entry]), inf
         made = whole_tokens(self._position - table.position[rollout_id])
         table.interrupt(rollout_id, made, self.next_s, self.latest)
         heappush(self.preempted, rollout_id)
         return rollout_id, slot
 
-    def _youngest(self) -> tuple[float, int, int]:
-        if self.table.courses:  # turns end and come back in any order
-            return max(self.heap, key=itemgetter(1))
-        return self._by_age.pop()
-
     def keep_keys(self, tokens: int) -> None:
         self.capacity -= tokens
+        self.refused_tokens = inf
 
     def set_pace(self, factor: float, now_s: float) -> None:
         """Everything takes `factor` times as long from now on; `plan` must follow."""
@@ -199,13 +196,15 @@ class LoadedEngine(Engine):
         self._record_until = self._position + 1.0
 
     def can_begin(self, prefix_tokens: int, now_s: float) -> bool:
-        if self.vacated and self.another_ends_now():
+        if prefix_tokens >= self.refused_tokens or (self.vacated and self.another_ends_now()):
             return False
         if not self.limited:
             return True
-        if now_s > self._time_s:
-            self._settle(now_s)
-        return self.kv_tokens + prefix_tokens + self.running + 1 <= self.capacity + TIE_STEPS
+        held = self.kv_tokens + self.running * self._tokens_until(now_s)
+        if held + prefix_tokens + self.running + 1 <= self.capacity + TIE_STEPS:
+            return True
+        self.refused_tokens = prefix_tokens
+        return False
 
     def another_ends_now(self) -> bool:
         heap, tie = self.heap, self._position + TIE_STEPS
@@ -218,16 +217,21 @@ class LoadedEngine(Engine):
         """Bring position and tokens held to this moment."""
         if now_s <= self._time_s or self.paused:
             return
-        running = self.running
-        if running:
-            step_s = self.fixed_s + self.per_rollout_s * running + self.per_kv_token_s * self.kv_tokens
-            tokens = decoded_tokens(now_s - self._time_s, step_s, self.per_kv_token_s * running)
-            self._position += tokens
-            self.kv_tokens += running * tokens
+        tokens = self._tokens_until(now_s)
+        self._position += tokens
+        self.kv_tokens += self.running * tokens
         self._time_s = now_s
 
+    def _tokens_until(self, now_s: float) -> float:
+        """That each running rollout makes between `_time_s` and `now_s`, if nothing changes."""
+        running = self.running
+        if now_s <= self._time_s or self.paused or not running:
+            return 0.0
+        step_s = self.fixed_s + self.per_rollout_s * running + self.per_kv_token_s * self.kv_tokens
+        return decoded_tokens(now_s - self._time_s, step_s, self.per_kv_token_s * running)
+
     def _left(self, now_s: float, *, everything: bool) -> None:
-        self.kv_tokens = self._held(self.heap)
+        self.kv_tokens, self.refused_tokens = self._held(self.heap), inf
         self._by_age.keep(self.heap)
         if everything:
             # A prefill under way has nobody left to serve.
@@ -235,12 +239,8 @@ class LoadedEngine(Engine):
 
     def _held(self, entries: Iterable[tuple[float, int, int]]) -> float:
         """Tokens of keys and values that these rollouts hold."""
-        made_before, position = self.table.made_before, self.table.position
-        observed = self.table.observed_tokens
-        return sum(
-            self.prompt_tokens + made_before.get(i, 0) + observed.get(i, 0) + self._position - position[i]
-            for _, i, _ in entries
-        )
+        held, here, prompt_tokens = self.table.held_tokens, self._position, self.prompt_tokens
+        return sum(held(i, prompt_tokens, here) for _, i, _ in entries)
 
     def _stop(self, now_s: float) -> None:
         self._settle(now_s)

@@ -141,6 +141,11 @@ class Rollouts:
         self.resumed_s[rollout_id] = now_s
         self.before[rollout_id] = publish
 
+    def held_tokens(self, rollout_id: int, prompt_tokens: int, position: float) -> float:
+        """Of prompt, answer and environments, where the decode clock counts tokens and is at `position`."""
+        before = self.made_before.get(rollout_id, 0) + self.observed_tokens.get(rollout_id, 0)
+        return prompt_tokens + before + position - self.position[rollout_id]
+
     def oldest_version(self, rollout_id: int) -> int:
         """The version that sampled its first token, or will: engines never go back."""
         if self.engine[rollout_id] < 0:  # it has made nothing, and will with weights of this version or newer
