@@ -9,13 +9,16 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.eventlog.schemas import SCHEMAS
 from simulator.fingerprint import fingerprint
+
+_ROW_GROUP: Final = 2**17
+"""Rows that are encoded at once: bounds the memory that writing takes."""
 
 
 @final
@@ -57,7 +60,9 @@ class EventLog:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             for name, table in self.tables().items():
-                pq.write_table(table, unfinished / f"{name}.parquet", compression="zstd")
+                pq.write_table(
+                    table, unfinished / f"{name}.parquet", compression="zstd", row_group_size=_ROW_GROUP
+                )
             for name, content in (("config", config), ("meta", meta)):
                 if content is not None:
                     (unfinished / f"{name}.json").write_text(json.dumps(content, indent=2, sort_keys=True))

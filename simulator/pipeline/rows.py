@@ -48,10 +48,12 @@ class _Pieces(NamedTuple):
 def write(journal: Journal) -> None:
     """All rollouts whose fate is known, and the segments of what they made."""
     table, start = journal.table, 0
+    biggest = max(sum(fate.rollouts for fate in fates) for fates in _chunks(journal.fates))
+    zeros, ones = np.zeros(biggest, dtype=np.int64), np.ones(biggest, dtype=np.int64)  # shared by all chunks
     for fates in _chunks(journal.fates):
         size = sum(fate.rollouts for fate in fates)
         ids = np.array(journal.ids[start : start + size], dtype=np.int64)
-        _write_chunk(journal.recorder, table, ids, fates)
+        _write_chunk(journal.recorder, table, ids, fates, zeros[:size], ones[:size])
         start += size
 
 
@@ -66,7 +68,9 @@ def _chunks(fates: Sequence[Fate]) -> Iterator[Sequence[Fate]]:
         yield ()
 
 
-def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence[Fate]) -> None:
+def _write_chunk(
+    recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence[Fate], zeros: Ints, ones: Ints
+) -> None:
     def each(values: Sequence[Any], dtype: Any) -> NDArray[Any]:
         return np.repeat(np.array(values, dtype=dtype), [fate.rollouts for fate in fates])
 
@@ -102,8 +106,8 @@ def _write_chunk(recorder: Recorder, table: Rollouts, ids: Ints, fates: Sequence
         "oldest_version": oldest,
         "consumed_version": pa.array(consumed_version, mask=consumed_version < 0),
         "action_tokens": _column(table.tokens)[ids],
-        "observation_tokens": np.zeros(len(ids), dtype=np.int64),
-        "turns": np.ones(len(ids), dtype=np.int64),
+        "observation_tokens": zeros,
+        "turns": ones,
         "reward": _rewards(fates, each([fate.rewards is None for fate in fates], bool)),
         "status": _words([fate.status for fate in fates], fates),
         "reason": _words([fate.reason for fate in fates], fates),
@@ -218,6 +222,8 @@ def _instead(times_s: Floats, ids: Ints, other_s: Mapping[int, float]) -> Floats
 
 
 def _rewards(fates: Sequence[Fate], missing: Bools) -> pa.Array:
+    if missing.all():
+        return pa.nulls(len(missing), pa.float64())
     rewards = np.zeros(len(missing))
     rewards[~missing] = [float(r) for fate in fates if fate.rewards is not None for r in fate.rewards]
     return pa.array(rewards, mask=missing)
