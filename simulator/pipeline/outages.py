@@ -13,7 +13,7 @@ from simulator.pipeline.discards import Discards
 from simulator.pipeline.engine import Engine, Process
 from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.loaded import LoadedEngine
-from simulator.world.failures import Spells
+from simulator.world.failures import Spells, in_time
 
 
 @final
@@ -70,7 +70,7 @@ class Outages:
 
     def crashing(self, engine: Engine, outages: Spells) -> Process:
         """One engine's life."""
-        for up_s, down_s in outages:
+        for up_s, down_s in in_time(outages):
             yield from self.background.wait(up_s)
             self._crash(engine)
             yield self.env.timeout(down_s)
@@ -80,7 +80,7 @@ class Outages:
 
     def slowing(self, engine: LoadedEngine, spells: Spells, factor: float) -> Process:
         """One straggler's life. A prefill under way is not stretched (*choice*)."""
-        for able_s, slow_s in spells:
+        for able_s, slow_s in in_time(spells):
             yield from self.background.wait(able_s)
             self._pace(engine, factor)
             yield from self.background.wait(slow_s)

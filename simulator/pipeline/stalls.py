@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import final
 
-from simulator.world.failures import Spells
+from simulator.world.failures import Spells, in_time
 
 
 @final
@@ -13,7 +13,7 @@ class Stalls:
     """The trainer's stalls, in order. They are times, not events: nobody else sees them."""
 
     def __init__(self, spells: Spells) -> None:
-        self._spells = spells
+        self._spells = in_time(spells)
         self._start_s = self._end_s = 0.0
 
     def following(self, now_s: float) -> tuple[float, float]:

@@ -6,6 +6,7 @@ draws and none of the lengths.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -97,6 +98,18 @@ def drawn_faults(failures: Failures, seed: int) -> Faults:
         slow_spells=partial(_slow_spells, failures, seed) if slow and sometimes else None,
         stalls=_stalls(failures, seed) if failures.trainer_stall_every_s is not None else None,
     )
+
+
+def in_time(spells: Spells) -> Spells:
+    """The same spells, each of them one that can pass.
+
+    Raises:
+        ValueError: as one comes up that is negative or not finite: a clock that takes it never goes on.
+    """
+    for first_s, then_s in spells:
+        if not (0 <= first_s < math.inf and 0 <= then_s < math.inf):
+            raise ValueError(f"spells must be finite and not negative, got ({first_s}, {then_s}) s")
+        yield first_s, then_s
 
 
 def spells(rng: np.random.Generator, mean_s: float, then_s: Callable[[], float]) -> Spells:
