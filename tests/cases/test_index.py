@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-CASE = re.compile(r"\| (A\d\d) \|")
+CASE = re.compile(r"\| ([ABD]\d\d) \|")
 
 
 def indexed() -> set[tuple[str, str, str]]:
@@ -20,16 +20,17 @@ def indexed() -> set[tuple[str, str, str]]:
 
 
 def written() -> set[tuple[str, str, str]]:
-    """The same of all tests whose name or docstring gives a case."""
+    """The same of all tests whose name, docstring or comments give a case."""
     tests = HERE.parent
     found = set()
     for path in tests.rglob("test_*.py"):
-        for node in ast.parse(path.read_text()).body:
+        text = path.read_text()
+        lines, file = text.splitlines(), path.relative_to(tests).as_posix()
+        for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                by_name = re.findall(r"(?<![a-z0-9])a(\d\d)(?=_)", node.name)
-                by_docstring = re.findall(r"\bA(\d\d)\b", ast.get_docstring(node) or "")
-                file = path.relative_to(tests).as_posix()
-                found |= {(f"A{case}", file, node.name) for case in (*by_name, *by_docstring)}
+                by_name = re.findall(r"(?<![a-z0-9])([abd]\d\d)(?=_)", node.name)
+                by_text = re.findall(r"\b[ABD]\d\d\b", "\n".join(lines[node.lineno : node.end_lineno]))
+                found |= {(case.upper(), file, node.name) for case in (*by_name, *by_text)}
     return found
 
 
