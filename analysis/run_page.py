@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from analysis import report_page as html
+from analysis.completion import completion
 from analysis.lag_split import PARTS, lag_split, split_means
 from analysis.lag_table import advantage_sizes, lag_table
 from analysis.lengths import length_table
@@ -52,6 +53,7 @@ def run_sections(run: Run) -> list[str]:
                 "soft",
             ),
         ),
+        *_completion_section(run),
         html.section(
             "How old, by what is counted?",
             html.data_table(lag_words(run), corner="rollouts, counted by"),
@@ -122,6 +124,38 @@ def length_words(run: Run) -> pd.DataFrame:
         },
         index=[str(fate).replace("_", " ") for fate in table["fate"]],
     )
+
+
+def _completion_section(run: Run) -> list[str]:
+    """Empty for a run whose log does not say when rollouts were asked for."""
+    if run.rollouts["submitted_s"].isna().all():
+        return []
+    return [
+        html.section(
+            "How many were answered?",
+            html.data_table(completion_words(run), corner="attempts"),
+            html.paragraph(
+                "From being asked for to the last token. One that was given up, or was still under way,"
+                " counts with the time that it was watched: a percentile among those is only known to be"
+                " larger.",
+                "soft",
+            ),
+        )
+    ]
+
+
+def completion_words(run: Run) -> pd.DataFrame:
+    ends = (run.updates["train_end_s"], run.updates["published_s"], run.intervals["end_s"])
+    found = completion(run.rollouts, max(float(end.max()) for end in ends if end.notna().any()))
+    words = {
+        "offered": f"{found.offered:,}",
+        "completed": f"{found.completed:,} ({found.share:.1%})",
+        "tokens/s of these": _short(found.goodput_tokens_per_s, 1),
+        "p50": str(found.p50),
+        "p90": str(found.p90),
+        "p99": str(found.p99),
+    }
+    return pd.DataFrame(words, index=["all"])
 
 
 def _lag_note(run: Run) -> str:

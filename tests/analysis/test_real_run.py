@@ -143,6 +143,7 @@ def test_its_page_shows_it_from_within(tmp_path):
         "Idle by cause",
         "What became of every token",
         "Generated and trained lengths",
+        "How many were answered?",
         "How old, by what is counted?",
         "What the machines did",
         "Where the rollouts were",
