@@ -97,7 +97,8 @@ def _remembered_interrupts() -> Iterator[Callable[[], bool]]:
         asked = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # in the background, as a shell may start it
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
     before = signal.signal(signal.SIGINT, handle)

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_a_cell_that_another_process_finished_first_is_done(tmp_path: Path) -> N
     assert [outcome.error for outcome in ended] == [None]
 
 
+@pytest.fixture
+def hears_interrupts() -> Iterator[None]:
+    """Tests that run in the background of a shell inherit that SIGINT is ignored, and hand it on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class _Deaf:
     """Python hands no exception out of a finaliser: it is printed and forgotten."""
 
@@ -79,6 +88,7 @@ class _Deaf:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.usefixtures("hears_interrupts")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_that_a_finaliser_swallows_is_answered_all_the_same(tmp_path: Path) -> None:
     ended: list[Outcome] = []
@@ -94,6 +104,7 @@ def test_an_interrupt_that_a_finaliser_swallows_is_answered_all_the_same(tmp_pat
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("hears_interrupts")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_study_resumes_and_redoes_nothing(tmp_path: Path, how: signal.Signals) -> None:
     """At any instant: finished runs stay as they are, and the same command ends with equal results."""
