@@ -83,8 +83,8 @@ def dppo_tv(
 
     Args:
         delta: largest move of a probability.
-        cap: *choice*, 20: largest weight, as in verl; infinity is prime-rl's, whose ratio is not detached
-            (its gradient is the same).
+        cap: *choice*, 20: largest weight; verl's configuration says 3. Infinity is prime-rl's, whose ratio
+            is not detached (its gradient is the same).
         pull: *choice*, 0: weight of the squared log-ratio of all tokens, kept or not; prime-rl has 1e-3.
         advantage, aggregate: *choice*, GRPO's advantage and the token mean.
 
