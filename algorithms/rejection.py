@@ -1,8 +1,8 @@
 """Rejection: which tokens, or whole rollouts, are too far from what the engine sampled to learn from?
 
 Each is a `Correction` that is zero where it drops and some other correction's weight where it keeps. A
-dropped token leaves the numerator. It stays in the divisor unless `Estimator.kept_only` (in verl it leaves that
-too), and its reward stays in its group's baseline, as in verl.
+dropped token leaves the numerator. It stays in the divisor unless `Estimator.kept_only` (in verl it leaves
+that too), and its reward stays in its group's baseline, as in verl.
 
 `floor` and `ceiling` are bounds on a ratio, as the papers print them, and both are inside. They are not
 half-widths around one, as in `trust`: a band that does not hold 1 is refused.
