@@ -8,6 +8,7 @@ not stop the others.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
@@ -120,6 +121,9 @@ def _guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent:
         if cell.is_done(study):  # a process of a killed study was faster: the same content
             return Outcome(cell=cell)
         return Outcome(cell=cell, error=traceback.format_exc())
+    finally:
+        # A run is a web of references: without this, finished ones pile up until the collector's next round.
+        gc.collect()
     return Outcome(cell=cell)
 
 
