@@ -171,40 +171,9 @@ def validate(words: list[str]) -> int:
 
 def plan(words: list[str]) -> int:
     """how to split machines, how many rollouts in flight, how stale may data be?"""
-    from simulator.command_line import bad_input, must_be_free
-    from simulator.planner import compare as barrier
-    from simulator.planner import plan as planning
-    from simulator.planner import published
-    from simulator.planner.ask import ask
-    from simulator.planner.words import comparison_text, plan_text, published_text, to_json
-    from simulator.progress import progress
-    from simulator.runfolder import write_json, write_text
+    from simulator.planner.answer import answer
 
-    name, config, options = ask(words)
-    if options.published:
-        print(published_text(published.rows()))
-        return 0
-    must_be_free(options.out)
-    found = answer = None
-    with bad_input("plan: "):
-        if options.compare:
-            with progress(barrier.simulations(config), "simulations", silent=options.silent) as advance:
-                found = barrier.compare(
-                    config, updates=options.updates_wanted, jobs=options.jobs, advance=advance
-                )
-            text = comparison_text(found)
-        else:
-            with progress(planning.simulations(config), "simulations", silent=options.silent) as advance:
-                answer = planning.plan(config, jobs=options.jobs, advance=advance)
-            text = plan_text(answer)
-    told = to_json(name, answer, found)
-    if options.out is not None:
-        with bad_input("out: "):
-            options.out.mkdir(parents=True, exist_ok=True)
-            write_json(options.out / "config.json", config.model_dump(mode="json"))
-            write_text(options.out / "plan.json", told)
-            write_text(options.out / "plan.txt", text)
-    print(told if options.json else text)
+    print(answer(words))
     return 0
 
 
