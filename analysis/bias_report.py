@@ -28,7 +28,6 @@ MEASURES: Final = {
     "flat": "tokens without gradient, for any reason",
 }
 SWEPT: Final = ("relative_bias", "component", "flat")
-_WIDTH: Final = 80
 _NAME: Final = 20
 _LEGEND: Final = """\
 bias   distance of the mean gradient from the true one, in units of its norm

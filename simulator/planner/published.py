@@ -25,9 +25,6 @@ QWEN_7B: Final = Model(parameters_total=7.6e9, parameters_active=7.6e9, layers=2
 QWEN_32B: Final = Model(
     parameters_total=32.8e9, parameters_active=32.8e9, layers=64, kv_bytes_a_token=262_144
 )
-QWEN_30B_A3B: Final = Model(
-    parameters_total=30.5e9, parameters_active=3.3e9, layers=48, kv_bytes_a_token=98_304
-)
 QWEN_235B_A22B: Final = Model(
     parameters_total=235e9, parameters_active=22e9, layers=94, kv_bytes_a_token=192_512
 )

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
-from simulator.validation.pipelines import exponential, loaded
+from simulator.validation.pipelines import exponential, loaded, mean_lags
 from simulator.validation.row import Row, above
 
 SOURCE: Final = "miles fork, evaluation sharing the engines: 0.78 -> 2.58"
@@ -33,12 +31,7 @@ def evaluation_transient() -> Iterator[Row]:
             validation_rollouts=2 * slots,
             validation_blocks_trainer=False,
         )
-        table = done.log.rollouts
-        trained = np.asarray(table.column("status")) == "trained"
-        consumed = table.column("consumed_version").to_numpy()[trained].astype(np.int64)
-        lags = consumed - table.column("oldest_version").to_numpy()[trained]
-        by_update = np.bincount(consumed, weights=lags) / np.bincount(consumed)
-        since = by_update[every:].reshape(-1, every).mean(0)
+        since = mean_lags(done)[every:].reshape(-1, every).mean(0)
         after, before = float(since[1:4].mean()), float(since[-10:].mean())
         what = f"mean lag before and after an evaluation, {slots // 16} batches in flight"
         larger, smaller = (after, before) if rises else (before, after)

@@ -52,10 +52,15 @@ def loaded(law: Law, *, slots: int, batch: int, rho: float, updates: int, **more
 
 
 def lags_by_update(done: Run) -> NDArray[np.float64]:
-    """Mean lag of each update's rollouts, from their oldest tokens, in order, without the start."""
+    """`mean_lags` without the start."""
+    return settled(mean_lags(done))
+
+
+def mean_lags(done: Run) -> NDArray[np.float64]:
+    """Mean lag of each update's rollouts, from their oldest tokens, in order."""
     table = done.log.rollouts
     kept = np.asarray(table.column("status")) == "trained"
-    consumed = table.column("consumed_version").to_numpy()[kept]
+    consumed = table.column("consumed_version").to_numpy()[kept].astype(np.int64)
     lag = consumed - table.column("oldest_version").to_numpy()[kept]
-    counts = np.bincount(consumed.astype(np.int64))
-    return settled(np.bincount(consumed.astype(np.int64), weights=lag) / np.maximum(counts, 1))
+    sums, counts = np.bincount(consumed, weights=lag), np.bincount(consumed)
+    return np.asarray(sums / np.maximum(counts, 1))
