@@ -1,0 +1,102 @@
+"""What must a small world and its networks offer, so that they can learn under any schedule?
+
+Shapes: `B` counts rollouts, `P` what a prompt is made of (for a language model, its tokens; fixed within a
+task), `T` response tokens, observations and padding included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from algorithms.rollout import Batch
+from simulator.lab.traffic import Traffic
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """The rollouts of one update: what was asked, and what was said."""
+
+    prompts: Int[Tensor, "B P"]
+    batch: Batch
+
+
+class Speaker(Protocol):
+    """Weights that never change: what a push puts into an engine, or what pi_old was."""
+
+    def log_probs(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
+        """log pi(tokens[t] | prompt, tokens[:t]) in nats at temperature 1; anything off the action tokens."""
+
+
+class Policy(Protocol):
+    """The network that is trained."""
+
+    def log_probs(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
+        """As a speaker's, and differentiable."""
+
+    def snapshot(self) -> Speaker:
+        """The same as it is now, for good."""
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def state_dict(self) -> Mapping[str, Tensor]: ...
+
+
+class Critic(Protocol):
+    """The value network."""
+
+    def values(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
+        """V(s_t) in units of reward, s_t holding the prompt and tokens[:t]; anything off the action tokens."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
+
+class Sampler(Protocol):
+    """What the engines are: every version of the weights that they were given, and rollouts made by them."""
+
+    def publish(self, version: int, weights: Speaker, /) -> None:
+        """Engines hold these weights from now on.
+
+        Raises:
+            ValueError: `version` is not newer than all before it.
+        """
+
+    def forget(self, before: int, /) -> None:
+        """Nothing will be sampled by versions older than this any more."""
+
+    def sample(self, traffic: Traffic, /) -> Lesson:
+        """The rollouts that this update trains on, each token by the version that the schedule dictates.
+
+        What is said depends on the rollout's id, its prompt and the weights alone: not on when it is asked
+        for, nor on what else is in the batch.
+
+        Raises:
+            ValueError: a version that was never published, or was forgotten.
+        """
+
+
+class Task(Protocol):
+    """A small world: prompts, rewards, and networks that fit it."""
+
+    def policy(self) -> Policy:
+        """The starting weights, equal for all arms of a seed."""
+
+    def critic(self, policy: Policy, /) -> Critic:
+        """A value network of the same family, initialised from the policy's starting weights."""
+
+    def sampler(self) -> Sampler: ...
+
+    def measure(self, policy: Policy, update: int, /) -> dict[str, float]:
+        """How good is it now? `accuracy` and what else the task knows; NaN where it was not measured.
+
+        Args:
+            update: number of updates done. The keys are the same at each.
+        """
+
+    def relative_length(self, prompt_id: int, /) -> float:
+        """Length of this prompt's rollouts over the mean: hard ones may be long. 1.0 if all are alike."""

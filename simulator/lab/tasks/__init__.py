@@ -1,0 +1,1 @@
+"""Small worlds to learn in; each offers what `simulator.lab.parts.Task` asks for."""
