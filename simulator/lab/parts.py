@@ -51,7 +51,7 @@ class Critic(Protocol):
     """The value network."""
 
     def values(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
-        """V(s_t) in units of reward, s_t holding the prompt and tokens[:t]; anything off the action tokens."""
+        """V(s_t) in units of reward, s_t = (prompt, tokens[:t]); anything off the action tokens."""
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
 
