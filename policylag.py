@@ -73,6 +73,8 @@ def study(words: list[str]) -> int:
     from simulator.command_line import StudyOptions, bad_input, read_experiment, with_lengths
     from simulator.studies import quick, runner
     from simulator.studies.conduct import conduct
+    from simulator.studies.plan import cells as cells_of
+    from simulator.studies.plan import registration
 
     about = "GRPO and SAO under one asynchronous pipeline. The same command resumes what was interrupted."
     name, config, options = read_experiment(
@@ -81,7 +83,8 @@ def study(words: list[str]) -> int:
     out = options.out or Path("runs") / name
     with bad_input("study: "):
         config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
-        cells = quick.cells(config)
+        plan = quick.plan(config)
+        cells = cells_of(plan)
         missing = runner.missing(cells, out)
     if not options.silent:
         print(f"{len(cells)} runs, {len(cells) - len(missing)} of them done already", file=sys.stderr)
@@ -93,7 +96,7 @@ def study(words: list[str]) -> int:
         cells,
         out,
         config=config.model_dump(mode="json"),
-        registration=quick.registration(cells),
+        registration=registration(plan),
         words=words,
         options=options,
     )

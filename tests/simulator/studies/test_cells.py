@@ -4,19 +4,24 @@ from pathlib import Path
 import pytest
 
 from simulator.experiments import groups
+from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
-from simulator.studies.quick import ARMS, HYPOTHESES, QuickStudy, cells, registration
+from simulator.studies.quick import ARMS, HYPOTHESES, QuickStudy, plan
 from simulator.world.lengths import Trace
 
 
+def cells(study: QuickStudy) -> list[Cell]:
+    return grid.cells(plan(study))
+
+
 def test_arms_meet_the_same_traffic_at_equal_rollouts() -> None:
-    grid = cells(QuickStudy(seeds=5))
-    assert len(grid) == 5 * len(ARMS)
-    pipelines = [cell.config.pipeline for cell in grid]
+    runs = cells(QuickStudy(seeds=5))
+    assert len(runs) == 5 * len(ARMS)
+    pipelines = [cell.config.pipeline for cell in runs]
     assert {(p.rollouts_per_update, p.updates_per_batch, p.slots, p.updates) for p in pipelines} == {
         (128, 4, 1024, groups().updates)
     }
-    for cell in grid:
+    for cell in runs:
         p = cell.config.pipeline
         assert (p.group_size, p.critic_updates) == ((1, 2) if cell.arm == "sao" else (8, 0))
 
@@ -55,8 +60,9 @@ def test_a_shared_pipeline_that_one_arm_cannot_have_is_refused() -> None:
         cells(QuickStudy(pipeline=pipeline))
 
 
-def test_claims_name_arms_that_exist_and_are_registered_with_the_runs() -> None:
-    written = registration(cells(QuickStudy(seeds=1)))
+def test_all_claims_are_registered_with_the_runs() -> None:
+    written = grid.registration(plan(QuickStudy(seeds=1)))
     assert len(written["hypotheses"]) == len(HYPOTHESES)  # type: ignore[arg-type]
-    for claim in HYPOTHESES:
-        assert {claim.better_arm, claim.worse_arm or claim.better_arm} <= set(ARMS)
+    assert written["arms"] == list(ARMS)
+    assert written["factors"]["sao"] == {"estimator": "sao", "group_size": 1}  # type: ignore[index]
+    assert len(written["runs"]) == len(ARMS)  # type: ignore[arg-type]

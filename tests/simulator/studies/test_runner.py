@@ -11,7 +11,8 @@ import pytest
 
 from simulator.experiments import groups
 from simulator.studies.cells import Cell, run_cell
-from simulator.studies.quick import QuickStudy, cells
+from simulator.studies.plan import cells
+from simulator.studies.quick import QuickStudy, plan
 from simulator.studies.runner import Outcome, missing, remove_leftovers, run_cells
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +27,7 @@ SMALL = {
 
 def grid(seeds: int = 2) -> list[Cell]:
     pipeline = groups(**SMALL)
-    return cells(QuickStudy(seeds=seeds, pipeline=pipeline, critic_update_s=0.1))
+    return cells(plan(QuickStudy(seeds=seeds, pipeline=pipeline, critic_update_s=0.1)))
 
 
 def failing(cell: Cell, study: Path) -> None:
