@@ -42,13 +42,27 @@ class Criteria:
     """Improvement, second half of that part over its first half, below which it has stalled."""
     final_share: float = 0.05
     """Last share of the updates whose mean is the final score."""
+    shift_updates: tuple[int, ...] = ()
+    """Versions at which what is taught changes, in order (`analysis.recovery`)."""
+    recovered_share: float = 0.9
+    """Share of its level before a shift at which a run has recovered."""
+    recovery_window_updates: int = 10
+    """Updates that the score is averaged over, before a shift and after it."""
+    alarm_cosine: float = 0.3
+    """Mean cosine of consecutive gradients above which the alarm goes off (`analysis.alarm`)."""
+    alarm_window_updates: int = 20
+    """Updates that this mean is over."""
 
     def __post_init__(self) -> None:
-        for name in ("collapse_share", "stall_share", "final_share"):
+        object.__setattr__(self, "shift_updates", tuple(self.shift_updates))  # a list, out of JSON
+        for name in ("collapse_share", "stall_share", "final_share", "recovered_share"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"criteria: {name} is {getattr(self, name)}, not in (0, 1]")
-        if self.collapse_window_updates < 1:
-            raise ValueError(f"criteria: collapse_window_updates is {self.collapse_window_updates}, not >= 1")
+        for name in ("collapse_window_updates", "recovery_window_updates", "alarm_window_updates"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"criteria: {name} is {getattr(self, name)}, not >= 1")
+        if any(a >= b for a, b in zip((0, *self.shift_updates), self.shift_updates, strict=False)):
+            raise ValueError(f"criteria: shift_updates {self.shift_updates} are not positive and rising")
         if not self.chance < self.target:
             raise ValueError(f"criteria: target {self.target} is not above chance {self.chance}")
 

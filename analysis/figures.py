@@ -129,7 +129,7 @@ def collapse_curves(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Lo
     for arm, own in outcomes.groupby("arm", sort=False):
         style = look[str(arm)]
         broken = own["collapsed"].to_numpy(dtype=bool)
-        times = own["collapse_update"].to_numpy(dtype=float)
+        times = own["event_update"].to_numpy(dtype=float)
         curve = kaplan_meier(times, broken)
         axes.step(
             np.append(curve["time"], times.max()),

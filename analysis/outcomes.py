@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from analysis import curves, idle, lag
-from analysis.collapse import Criteria, collapse, fate, final_score
+from analysis.alarm import alarm_outcomes
+from analysis.collapse import Collapse, Criteria, collapse, fate, final_score
+from analysis.compute import compute_hours
 from analysis.lag_split import PARTS, lag_split
+from analysis.recovery import recovery_outcomes
 from analysis.runs import Run
 from analysis.throughput import throughput, window_s
 
@@ -20,10 +23,12 @@ AVERAGED: Final = (
     "clipped_fraction",
     "flat_fraction",
     "ess_token",
+    "ess_sequence",
     "k1",
     "k3",
     "explained_variance",
     "entropy",
+    "gradient_cosine",
 )
 """Columns of `updates` averaged over the run, weighted by the tokens of each update."""
 
@@ -36,12 +41,16 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     `lag_trainer_ahead` are means of the parts of the first (`analysis.lag_split`). Idle shares are of the
     time to the end of the last update.
     `hours_to_target` is NaN where the target was never reached; `hours` is how long that seed was watched.
+    `event_update` is the update of the collapse, or the last one that was watched; `collapsed_at_update` is
+    NaN where there was none. `compute_hours` are machine hours of work (`analysis.compute`); recoveries and
+    alarms are those of `analysis.recovery` and `analysis.alarm`.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
     """
     return {
         "arm": run.arm,
         "seed": run.seed,
         "clock": run.clock,
+        "compute_hours": float(compute_hours(run, np.array([window_s(run)[1]]))[0]),
         **throughput(run),
         **_lags(run),
         **_idle(run),
@@ -125,24 +134,32 @@ def _idle(run: Run) -> dict[str, float]:
 def _learning(run: Run, criteria: Criteria) -> dict[str, object]:
     if criteria.metric not in run.updates.columns or run.updates[criteria.metric].isna().all():
         return {
-            "final_accuracy": math.nan,
-            "best_accuracy": math.nan,
+            "final_score": math.nan,
+            "best_score": math.nan,
             "hours_to_target": math.nan,
             "reached_target": False,
             "collapsed": False,
-            "collapse_update": math.nan,
+            "stalled": False,
+            "event_update": math.nan,
+            "collapsed_at_update": math.nan,
+            **alarm_outcomes(run.updates.iloc[:0], Collapse(happened=False, update=math.nan), criteria),
             "fate": "not measured",
         }
     event = collapse(run.updates, criteria)
     final = final_score(run.updates, criteria)
     hours = curves.hours_to_target(curves.score(run.updates, criteria.metric), criteria.target)
+    ended = fate(run.updates, criteria)
     return {
         # A run that ended in NaN knows nothing: it scores chance, since leaving it out would flatter its arm.
-        "final_accuracy": criteria.chance if math.isnan(final) and event.happened else final,
-        "best_accuracy": float(run.updates[criteria.metric].max()),
+        "final_score": criteria.chance if math.isnan(final) and event.happened else final,
+        "best_score": float(run.updates[criteria.metric].max()),
         "hours_to_target": math.nan if hours is None else hours,
         "reached_target": hours is not None,
         "collapsed": event.happened,
-        "collapse_update": event.update,
-        "fate": fate(run.updates, criteria),
+        "stalled": ended == "stalled",
+        "event_update": event.update,
+        "collapsed_at_update": event.update if event.happened else math.nan,
+        **alarm_outcomes(run.updates, event, criteria),
+        **(recovery_outcomes(run.updates, criteria) if criteria.shift_updates else {}),
+        "fate": ended,
     }

@@ -67,7 +67,9 @@ def report_for_study(
     except TypeError as unknown:
         raise ValueError(f"{folders[0] / 'study.json'}: {unknown}") from unknown
     return judged(
-        summarise(load_runs(*folders), judged_by, arms=registered.get("arms", ())),
+        summarise(
+            load_runs(*folders), judged_by, arms=registered.get("arms", ()), factors=registered.get("factors")
+        ),
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
         title=title or str(registered.get("title") or folders[0].resolve().name),

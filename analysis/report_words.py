@@ -16,7 +16,7 @@ from analysis.verdict import MINIMUM_SEEDS, Verdict, verdict_rows
 def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """The verdict in a few sentences: who learned most, is that separable, what collapsed, what held."""
     said: list[str] = []
-    ranked = table.loc[table["measured"] > 0].sort_values("final_accuracy", ascending=False, kind="stable")
+    ranked = table.loc[table["measured"] > 0].sort_values("final_score", ascending=False, kind="stable")
     if len(ranked) > 1:
         said.append(_best(ranked, outcomes))
         broken = ranked.loc[ranked["collapsed"] > 0]
@@ -28,7 +28,7 @@ def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Ver
     elif len(ranked) == 1:
         row = ranked.iloc[0]
         said.append(
-            f"{ranked.index[0]} ends at accuracy {row['final_accuracy']:.3f} "
+            f"{ranked.index[0]} ends at accuracy {row['final_score']:.3f} "
             f"({row['collapsed']:.0f} of {row['measured']:.0f} seeds collapsed)."
         )
     else:
@@ -55,9 +55,9 @@ def missing_runs(found: int, registered: int | None) -> str:
 def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
     """The arm with the highest final accuracy, and whether seeds tell it from the second."""
     first, second = ranked.index[0], ranked.index[1]
-    by_arm = outcomes.pivot(index="seed", columns="arm", values="final_accuracy")[[first, second]].dropna()
+    by_arm = outcomes.pivot(index="seed", columns="arm", values="final_score")[[first, second]].dropna()
     gain, _ = t_interval((by_arm[first] - by_arm[second]).to_numpy(dtype=float))
-    lead = f"{first} ends highest, at accuracy {ranked['final_accuracy'].iloc[0]:.3f}"
+    lead = f"{first} ends highest, at accuracy {ranked['final_score'].iloc[0]:.3f}"
     numbers = f"{gain.estimate:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n} paired seeds"
     if gain.n < MINIMUM_SEEDS:
         return f"{lead}; too few paired seeds to tell it from {second}."

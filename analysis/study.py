@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
 
 from analysis.collapse import Criteria
+from analysis.compute import compute_hours
 from analysis.lag import of_status, rollout_lags
 from analysis.outcomes import check_seeds, idle_shares, outcomes
 from analysis.runs import Run
@@ -21,24 +22,33 @@ class Study:
     """The tables that figures and verdicts are made of."""
 
     outcomes: pd.DataFrame
-    """One row a run."""
+    """One row a run; the factors that its arm was made by are columns like any other."""
     updates: pd.DataFrame
-    """The runs' updates one under the other, with arm and seed."""
+    """The runs' updates one under the other, with arm, seed and compute_hours (until the update's end)."""
     lags: pd.DataFrame
     """arm, lag (updates, of a trained rollout's oldest token), rollouts, over all seeds of the arm."""
     idle: pd.DataFrame
     """arm, kind (trainer, engines), cause, idle: mean share over the arm's seeds."""
     criteria: Criteria
+    factors: tuple[str, ...] = ()
+    """Names of the columns of `outcomes` that were set, not measured."""
 
 
-def summarise(runs: Iterable[Run], criteria: Criteria, *, arms: Sequence[str] = ()) -> Study:
+def summarise(
+    runs: Iterable[Run],
+    criteria: Criteria,
+    *,
+    arms: Sequence[str] = (),
+    factors: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Study:
     """Reduce runs to the tables of a study; each is read once and let go.
 
     Args:
         arms: the order of arms in every table; arms it does not name follow in the order of the runs.
+        factors: by arm, what it was made by, such as its estimator and its learning rate.
 
     Raises:
-        ValueError: if there is no run, or an arm has a seed twice.
+        ValueError: if there is no run, an arm has a seed twice, or a factor would replace an outcome.
     """
     rows: list[dict[str, object]] = []
     updates: list[pd.DataFrame] = []
@@ -46,13 +56,15 @@ def summarise(runs: Iterable[Run], criteria: Criteria, *, arms: Sequence[str] = 
     idles: list[pd.DataFrame] = []
     for run in runs:
         rows.append(outcomes(run, criteria))
-        updates.append(run.updates.assign(arm=run.arm, seed=run.seed))
+        spent = compute_hours(run, run.updates["train_end_s"].to_numpy(dtype=float))
+        updates.append(run.updates.assign(arm=run.arm, seed=run.seed, compute_hours=spent))
         lags.append(_lag_counts(run))
         idles.append(idle_shares(run).assign(arm=run.arm))
     if not rows:
         raise ValueError("a study without runs has nothing to say")
     table = pd.DataFrame(rows)
     check_seeds(table)
+    table = with_factors(table, factors or {})
     order = list(dict.fromkeys([*arms, *table["arm"]]))
     return Study(
         outcomes=_in_order(table, order),
@@ -60,7 +72,24 @@ def summarise(runs: Iterable[Run], criteria: Criteria, *, arms: Sequence[str] = 
         lags=_in_order(pd.concat(lags).groupby(["arm", "lag"])["rollouts"].sum().reset_index(), order),
         idle=_in_order(_mean_idle(pd.concat(idles), table["arm"].value_counts()), order),
         criteria=criteria,
+        factors=tuple(dict.fromkeys(name for own in (factors or {}).values() for name in own)),
     )
+
+
+def with_factors(outcomes: pd.DataFrame, factors: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Outcomes with one more column a factor; an arm that a factor does not name has none of it.
+
+    Raises:
+        ValueError: a factor has the name of an outcome and other values than came out.
+    """
+    columns: dict[str, pd.Series[Any]] = {}
+    for name in dict.fromkeys(name for own in factors.values() for name in own):
+        values = outcomes["arm"].map({arm: own[name] for arm, own in factors.items() if name in own})
+        if name not in outcomes.columns:
+            columns[name] = values
+        elif not (outcomes[name] == values).all():
+            raise ValueError(f"factor {name!r} has the name of an outcome, and is not what came out")
+    return pd.concat([outcomes, pd.DataFrame(columns, index=outcomes.index)], axis=1)
 
 
 def _in_order(table: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def verdict_table(outcomes: pd.DataFrame, *, rng: np.random.Generator) -> pd.Dat
 
 
 def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
-    final = _interval(own["final_accuracy"], rng)
+    final = _interval(own["final_score"], rng)
     reached = own["reached_target"].to_numpy(dtype=bool)
     hours = own["hours_to_target"].fillna(own["hours"]).to_numpy(dtype=float)
     means = {
@@ -48,9 +48,9 @@ def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
         "arm": own["arm"].iloc[0],
         "n": len(own),
         **means,
-        "final_accuracy": final.estimate,
-        "final_accuracy_low": final.low,
-        "final_accuracy_high": final.high,
+        "final_score": final.estimate,
+        "final_score_low": final.low,
+        "final_score_high": final.high,
         "collapsed": int(own["collapsed"].sum()),
         "measured": int((own["fate"] != "not measured").sum()),
         "reached": int(reached.sum()),
@@ -88,9 +88,9 @@ def number(value: float, form: str) -> str:
 
 def accuracy(row: Row) -> str:
     """Mean over seeds, with the interval where there is one."""
-    if math.isnan(row["final_accuracy"]) or math.isnan(row["final_accuracy_low"]):
-        return number(row["final_accuracy"], "{:.3f}")
-    return f"{row['final_accuracy']:.3f} [{row['final_accuracy_low']:.3f}, {row['final_accuracy_high']:.3f}]"
+    if math.isnan(row["final_score"]) or math.isnan(row["final_score_low"]):
+        return number(row["final_score"], "{:.3f}")
+    return f"{row['final_score']:.3f} [{row['final_score_low']:.3f}, {row['final_score_high']:.3f}]"
 
 
 def to_target(row: Row) -> str:

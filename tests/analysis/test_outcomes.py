@@ -19,7 +19,7 @@ def test_every_outcome_of_a_small_run_by_hand():
     assert (row["mean_lag"], row["max_lag"]) == (1.25, 2.0)
     assert (row["trainer_idle"], row["engine_idle"]) == pytest.approx((0.25, 0.75))
     assert (row["hours_to_target"], row["reached_target"]) == (3.0, True)
-    assert (row["final_accuracy"], row["collapsed"], row["fate"]) == (0.9, False, "reached target")
+    assert (row["final_score"], row["collapsed"], row["fate"]) == (0.9, False, "reached target")
     assert math.isnan(row["masked_fraction"])
 
 
@@ -34,13 +34,13 @@ def test_a_run_that_ended_in_nan_scores_chance_instead_of_leaving_the_mean():
     run = learning_run([0.5, 0.9, math.nan], gradient_norm=math.inf)
     row = outcomes(run, CRITERIA)
     assert row["collapsed"]
-    assert row["final_accuracy"] == CRITERIA.chance
+    assert row["final_score"] == CRITERIA.chance
 
 
 def test_a_run_that_only_kept_time_has_no_learning_outcomes():
     row = outcomes(run_of(recorded(None)), CRITERIA)
     assert (row["fate"], row["collapsed"]) == ("not measured", False)
-    assert math.isnan(row["final_accuracy"])
+    assert math.isnan(row["final_score"])
     assert row["trainer_idle"] == pytest.approx(0.25)
 
 
@@ -100,4 +100,4 @@ def test_the_unit_is_the_seed_not_the_update():
     long, short = learning_run([0.9] * 40, seed=0), learning_run([0.1] * 4, seed=1)
     table = outcome_table([long, short], CRITERIA)
     assert isinstance(table, pd.DataFrame)
-    assert np.isclose(table["final_accuracy"].mean(), 0.5)
+    assert np.isclose(table["final_score"].mean(), 0.5)

@@ -38,7 +38,7 @@ def report():
 
 
 def test_what_was_not_measured_is_left_out_not_printed_as_nan():
-    outcomes = {"hours": 1.25, "final_accuracy": math.nan, "fate": "not measured", "updates": 3}
+    outcomes = {"hours": 1.25, "final_score": math.nan, "fate": "not measured", "updates": 3}
     assert run_text(outcomes).split() == ["hours", "1.25", "fate", "not", "measured", "updates", "3"]
     assert json.loads(run_json(outcomes)) == {"hours": 1.25, "fate": "not measured", "updates": 3}
 

@@ -12,7 +12,7 @@ from simulator.studies.hypothesis import Hypothesis
 from tests.analysis.factories import outcome_rows
 
 
-def claim(kind: str = "paired_difference", metric: str = "final_accuracy", **choices) -> Hypothesis:
+def claim(kind: str = "paired_difference", metric: str = "final_score", **choices) -> Hypothesis:
     arms = {} if kind == "threshold" else {"worse_arm": "grpo"}
     base = {"id": "H", "claim": "c", "source": "ours", "better_arm": "sao", "metric": metric, "kind": kind}
     return Hypothesis(**{**base, **arms, **choices})
@@ -37,11 +37,11 @@ HIGH, LOW = [0.90, 0.92, 0.91, 0.93, 0.89], [0.50, 0.55, 0.52, 0.51, 0.50]
     ],
 )
 def test_the_interval_against_what_was_claimed_decides(sao, grpo, minimum, verdict):
-    assert judge(claim(minimum_difference=minimum), both("final_accuracy", sao, grpo)).verdict == verdict
+    assert judge(claim(minimum_difference=minimum), both("final_score", sao, grpo)).verdict == verdict
 
 
 def test_the_paired_test_is_scipys():
-    found = judge(claim(), both("final_accuracy", HIGH, LOW))
+    found = judge(claim(), both("final_score", HIGH, LOW))
     reference = stats.ttest_rel(HIGH, LOW)
     interval = reference.confidence_interval(0.95)
     assert (found.interval.low, found.interval.high) == pytest.approx((interval.low, interval.high))
@@ -56,7 +56,7 @@ def test_lower_can_be_better():
 
 
 def test_pairs_are_matched_by_seed_not_by_row_and_what_is_left_out_is_counted():
-    table = both("final_accuracy", HIGH, [*LOW, 0.1])  # seed 5 ran in one arm only
+    table = both("final_score", HIGH, [*LOW, 0.1])  # seed 5 ran in one arm only
     shuffled = table.sample(frac=1, random_state=1)
     one, two = judge(claim(), table), judge(claim(), shuffled)
     assert one.interval.estimate == pytest.approx(two.interval.estimate)
@@ -66,16 +66,16 @@ def test_pairs_are_matched_by_seed_not_by_row_and_what_is_left_out_is_counted():
 
 @given(gains=st.lists(st.integers(-9, 9), min_size=1, max_size=8))
 def test_turning_the_arms_round_turns_the_verdict_round(gains):
-    table = both("final_accuracy", [float(g) for g in gains], [0.0] * len(gains))
+    table = both("final_score", [float(g) for g in gains], [0.0] * len(gains))
     swapped = claim(better_arm="grpo", worse_arm="sao")
     opposite = {"supported": "contradicted", "contradicted": "supported", "not separable": "not separable"}
     assert judge(swapped, table).verdict == opposite[judge(claim(), table).verdict]
 
 
 def test_too_few_seeds_separate_nothing():
-    verdicts = [judge(claim(), both("final_accuracy", HIGH[:n], LOW[:n])).verdict for n in range(4)]
+    verdicts = [judge(claim(), both("final_score", HIGH[:n], LOW[:n])).verdict for n in range(4)]
     assert verdicts == ["not separable"] * 3 + ["supported"]
-    two = judge(claim(), both("final_accuracy", HIGH[:2], LOW[:2]))
+    two = judge(claim(), both("final_score", HIGH[:2], LOW[:2]))
     assert verdict_rows([two])["note"].tolist() == ["fewer than 3 seeds decide nothing"]
 
 
@@ -150,13 +150,13 @@ def test_a_share_stays_below_a_threshold_or_not(threshold, verdict):
 
 def test_claims_about_nothing_are_refused():
     with pytest.raises(ValueError, match="no 'luck'"):
-        judge(claim(metric="luck"), both("final_accuracy", HIGH, LOW))
+        judge(claim(metric="luck"), both("final_score", HIGH, LOW))
     with pytest.raises(ValueError, match="seed 0 twice"):
-        judge(claim(), pd.concat([both("final_accuracy", HIGH, LOW)] * 2))
+        judge(claim(), pd.concat([both("final_score", HIGH, LOW)] * 2))
 
 
 def test_rows_state_what_was_needed_and_what_was_found():
-    table = both("final_accuracy", HIGH, LOW)
+    table = both("final_score", HIGH, LOW)
     rows = verdict_rows(judge_all([claim(), claim(id="H2", minimum_difference=0.5)], table))
     assert rows["verdict"].tolist() == ["supported", "contradicted"]
     assert rows["beyond"].tolist() == [0.0, 0.5]
@@ -167,7 +167,7 @@ def test_false_support_is_as_rare_as_stated():
     # Two arms that do not differ: at 95 % one claim in forty is supported by chance, on one side.
     rng = np.random.default_rng(0)
     drawn = rng.normal(size=(300, 2, 6))
-    verdicts = [judge(claim(), both("final_accuracy", list(a), list(b))).verdict for a, b in drawn]
+    verdicts = [judge(claim(), both("final_score", list(a), list(b))).verdict for a, b in drawn]
     wrong = sum(v == "supported" for v in verdicts)
     assert wrong <= stats.binom.ppf(0.9999, 300, 0.025)
     assert wrong >= stats.binom.ppf(0.0001, 300, 0.025)

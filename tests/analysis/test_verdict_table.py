@@ -33,8 +33,8 @@ def shown(names: tuple[str, ...], width: int, encoding: str = "utf-8") -> str:
 def test_an_arm_is_a_row_of_means_counts_and_an_interval():
     row = table("good", "mixed").loc["mixed"]
     assert (row["n"], row["collapsed"], row["reached"]) == (3, 1, 2)
-    assert row["final_accuracy"] == pytest.approx((0.9 + 0.2 + 0.5) / 3)
-    assert (row["final_accuracy_low"], row["final_accuracy_high"]) == pytest.approx((0.2, 0.9))
+    assert row["final_score"] == pytest.approx((0.9 + 0.2 + 0.5) / 3)
+    assert (row["final_score_low"], row["final_score_high"]) == pytest.approx((0.2, 0.9))
     # Reached at 2 h, 2 h and never: half of the seeds are there at 2 h.
     assert row["median_hours_to_target"] == 2.0
 
