@@ -29,6 +29,12 @@ class Demonstration(NamedTuple):
 
 
 class Game(Protocol):
+    """Rules of a world of token sequences.
+
+    `repr(game)` names every number that defines the game, and no address: what is cached is keyed by it. A
+    frozen dataclass has such a `repr`; leave fields that only cache out of it (`field(repr=False)`).
+    """
+
     vocabulary: int
     prompt_tokens: int
     """P: all prompts are formatted to this width; what fills the rest is a token like any other."""
@@ -47,7 +53,9 @@ class Game(Protocol):
         """What stands at response position `position`, given tokens[:, :position]?
 
         Returns:
-            `CHOOSE`, `END`, or the id of a token that the environment returns.
+            `CHOOSE`, `END`, or the id of a token that the environment returns. Asked with `position`
+            = `response_tokens`, `END` says that the response ended by itself; anything else, that it is
+            truncated.
         """
 
     def rewards(
