@@ -35,11 +35,16 @@ class Game(Protocol):
     frozen dataclass has such a `repr`; leave fields that only cache out of it (`field(repr=False)`).
     """
 
-    vocabulary: int
-    prompt_tokens: int
-    """P: all prompts are formatted to this width; what fills the rest is a token like any other."""
-    response_tokens: int
-    """The most tokens that a response has, observations included; beyond it the rollout is truncated."""
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def prompt_tokens(self) -> int:
+        """P: all prompts are formatted to this width; what fills the rest is a token like any other."""
+
+    @property
+    def response_tokens(self) -> int:
+        """The most tokens that a response has, observations included; beyond it the rollout is truncated."""
 
     def prompts(self, prompt_ids: NDArray[np.int64], /) -> Int[Tensor, "B P"]:
         """The same prompt for the same id, whoever asks."""

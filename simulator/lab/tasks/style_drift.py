@@ -14,7 +14,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -38,6 +38,7 @@ _STRIDES = (1, 4, 7)
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
 class StyleDrift:
     """The game; see the module.
 
@@ -54,20 +55,22 @@ class StyleDrift:
     prompt_tokens = numbered.DIGITS
     response_tokens = 1 + WRITTEN
 
-    def __init__(self, *, seed: int, shifts: Sequence[int]) -> None:
-        rising = all(before < after for before, after in zip((-1, *shifts), shifts, strict=False))
-        if len(shifts) >= len(STYLE_NAMES) or not rising:
-            raise ValueError(f"shifts must be up to {len(STYLE_NAMES) - 1} rising prompt ids, got {shifts}")
-        self._seed = seed
-        self._shifts = np.array(shifts, np.int64)
+    seed: int
+    shifts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        rising = all(before < after for before, after in zip((-1, *self.shifts), self.shifts, strict=False))
+        if len(self.shifts) >= len(STYLE_NAMES) or not rising:
+            most = len(STYLE_NAMES) - 1
+            raise ValueError(f"shifts must be up to {most} rising prompt ids, got {self.shifts}")
 
     def prompts(self, prompt_ids: NDArray[np.int64], /) -> Int[Tensor, "B P"]:
         """Eight symbols; different for every id."""
-        return numbered.enciphered(prompt_ids, seed=self._seed)
+        return numbered.enciphered(prompt_ids, seed=self.seed)
 
     def rewarded_style(self, prompt_ids: NDArray[np.int64], /) -> NDArray[np.int64]:
         """0, 1 or 2: the style that these users like."""
-        return np.searchsorted(self._shifts, prompt_ids, side="right")
+        return np.searchsorted(np.array(self.shifts, np.int64), prompt_ids, side="right")
 
     def said_tokens(self, prompts: Int[Tensor, "B P"], /) -> Int[Tensor, " B"]:
         """Of every response."""
@@ -102,7 +105,7 @@ class StyleDrift:
         /,
     ) -> Float[Tensor, " B"]:
         """quality x (the style is the rewarded one)"""
-        ids = numbered.deciphered(prompts, seed=self._seed)
+        ids = numbered.deciphered(prompts, seed=self.seed)
         wanted = torch.from_numpy(self.rewarded_style(ids.cpu().numpy())).to(tokens.device)
         return (self.quality(prompts, tokens) & (tokens[:, 0] - STYLES == wanted)).float()
 

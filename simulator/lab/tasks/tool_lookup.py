@@ -18,11 +18,12 @@ node, and the model is to say `ANSWER value`. The reward is 1 for the right valu
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -45,6 +46,7 @@ _PAGE, _WORD, _ACCIDENT = range(3)  # what a hash is for
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
 class ToolLookup:
     """The game; see the module.
 
@@ -61,16 +63,21 @@ class ToolLookup:
     vocabulary = WORDS + WORD_COUNT
     prompt_tokens = numbered.DIGITS
 
-    def __init__(
-        self, *, seed: int, most_turns: int = 40, tail: float = 1.0, crash_probability: float = 0.0
-    ) -> None:
-        if not 0 <= crash_probability < 1:
-            raise ValueError(f"crash_probability must lie in [0, 1), got {crash_probability}")
-        self.response_tokens = TURN_TOKENS * most_turns
-        self._seed = seed
-        self._most_turns = most_turns
-        self._above = above(most=most_turns, tail=tail)
-        self._crashes_below = round(crash_probability * numbered.IDS)
+    seed: int
+    most_turns: int = 40
+    tail: float = 1.0
+    crash_probability: float = 0.0
+    _above: Float64[Tensor, " D"] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.crash_probability < 1:
+            raise ValueError(f"crash_probability must lie in [0, 1), got {self.crash_probability}")
+        object.__setattr__(self, "_above", above(most=self.most_turns, tail=self.tail))
+
+    @property
+    def response_tokens(self) -> int:
+        """Those of the deepest prompt's demonstration, and one to spare."""
+        return TURN_TOKENS * self.most_turns
 
     @property
     def mean_turns(self) -> float:
@@ -79,7 +86,7 @@ class ToolLookup:
 
     def prompts(self, prompt_ids: NDArray[np.int64], /) -> Int[Tensor, "B P"]:
         """Eight digits; the last is the start node."""
-        return numbered.enciphered(prompt_ids, seed=self._seed)
+        return numbered.enciphered(prompt_ids, seed=self.seed)
 
     def turns(self, prompts: Int[Tensor, "B P"], /) -> Int[Tensor, " B"]:
         """Calls of right play, and its answer."""
@@ -126,7 +133,7 @@ class ToolLookup:
     def demonstration(self, prompts: Int[Tensor, "B P"], /) -> Demonstration:
         """Right play of an environment that does not crash."""
         numbers, turns = numbered.number(prompts)[:, None], self.turns(prompts)[:, None]
-        turn = torch.arange(self._most_turns, device=prompts.device).expand(len(prompts), -1)
+        turn = torch.arange(self.most_turns, device=prompts.device).expand(len(prompts), -1)
         calling, answering = turn < turns - 1, turn == turns - 1
         rotations = self._rotations(numbers, turn)
         pointed = (prompts[:, -1:] + rotations.cumsum(-1)) % NODES
@@ -152,16 +159,16 @@ class ToolLookup:
         pointed = (said[:, -1] + self._rotations(numbers, page)) % NODES
         # From the page of the chain's last node on, everything points to values.
         pointed = pointed + VALUES * (page >= self.turns(prompts) - 2)
-        if not self._crashes_below:
+        if self.crash_probability == 0:
             return pointed
         places = torch.arange(said.shape[1], device=said.device).expand_as(said)
         transcript = numbered.hashed(said, places).sum(-1)
         accident = numbered.hashed(numbers, transcript, torch.full_like(page, _ACCIDENT))
-        return pointed.where(accident >= self._crashes_below, CRASH)
+        return pointed.where(accident >= self.crash_probability * numbered.IDS, CRASH)
 
     def _value(self, prompts: Int[Tensor, "B P"]) -> Int[Tensor, " B"]:
         """The token of the value at the end of the chain."""
-        pages = torch.arange(self._most_turns - 1, device=prompts.device).expand(len(prompts), -1)
+        pages = torch.arange(self.most_turns - 1, device=prompts.device).expand(len(prompts), -1)
         rotations = self._rotations(numbered.number(prompts)[:, None], pages)
         along = rotations.where(pages < self.turns(prompts)[:, None] - 1, 0).sum(-1)
         return VALUES + (prompts[:, -1] + along) % NODES

@@ -136,3 +136,7 @@ def test_a_response_is_a_style_and_four_symbols() -> None:
     assert follows == [[CHOOSE] * 3] * 5 + [[END] * 3]
     assert GAME.said_tokens(prompts).tolist() == [5, 5, 5]
     assert GAME.relative_length(17) == 1.0
+
+
+def test_its_name_is_its_numbers() -> None:
+    assert repr(GAME) == "StyleDrift(seed=3, shifts=(100, 250))"

@@ -260,3 +260,10 @@ def test_the_prompt_tells_its_depth_to_who_can_read_it() -> None:
 def test_refused(probability: float) -> None:
     with pytest.raises(ValueError, match="crash_probability"):
         ToolLookup(seed=0, crash_probability=probability)
+
+
+def test_its_name_is_its_numbers() -> None:
+    assert repr(ToolLookup(seed=4, crash_probability=0.1)) == (
+        "ToolLookup(seed=4, most_turns=40, tail=1.0, crash_probability=0.1)"
+    )
+    assert ToolLookup(seed=4) == ToolLookup(seed=4) != ToolLookup(seed=5)
