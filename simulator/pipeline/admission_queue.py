@@ -79,6 +79,11 @@ class AdmissionQueue:
             self.again = deque(attempt for attempt in self.again if attempt not in tried)
         return [(one.place, one.tokens) for one in again] + tried
 
+    def asked_again(self) -> list[int]:
+        """Groups that have members which were let in before, and will start again or go on."""
+        size = self.table.group_size
+        return [place // size for place, _ in self.again] + [one.place // size for one in self.returning]
+
     def hold(self, slots: int) -> None:
         """So many more slots stay free; or fewer, and a knock must follow."""
         self.held_slots += slots

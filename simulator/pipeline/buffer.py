@@ -11,6 +11,7 @@ import simpy
 from simulator.ledger import Ledger
 from simulator.pipeline.group_queue import Drop, Group, GroupQueue
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.unfinished import Unfinished
 from simulator.rules.eviction import AgeLimit, Overflow, never_overflows
 from simulator.rules.selection import Selection, fifo
 
@@ -40,7 +41,8 @@ class Buffer(GroupQueue):
         overflow: Overflow,
         ledger: Ledger,
         on_drop: Drop,
-        unfinished: Callable[[], tuple[int | None, list[int]]],
+        unfinished: Unfinished,
+        asked_again: Callable[[], list[int]],
         uniform: Callable[[], float],
         blocks_beyond: int | None = None,
         hold: Callable[[int], None] = _nobody_holds,
@@ -55,6 +57,7 @@ class Buffer(GroupQueue):
             ledger=ledger,
             on_drop=on_drop,
             unfinished=unfinished,
+            asked_again=asked_again,
             uniform=uniform,
         )
         self.env = env

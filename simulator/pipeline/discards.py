@@ -17,6 +17,7 @@ from simulator.pipeline.fleet import Fleet
 from simulator.pipeline.group_queue import Group
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.unfinished import Unfinished
 from simulator.pipeline.validation import Validation
 from simulator.rules.eviction import AgeLimit, keep_all
 from simulator.rules.staleness import Replacement
@@ -34,6 +35,7 @@ class Discards:
 
     Args:
         version: the trainer's.
+        unfinished: told of what is thrown away, if a selection asks what is not complete.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Discards:
         abort: AgeLimit,
         replacement: Replacement,
         version: Callable[[], int],
+        unfinished: Unfinished | None = None,
     ) -> None:
         self.env = env
         self.table = table
@@ -54,6 +57,7 @@ class Discards:
         self.abort = abort
         self.replacement = replacement
         self.version = version
+        self.unfinished = unfinished
         self.lost_rollouts = 0
         """Dropped for one of `FAILURES`, less the copies that stand in for them."""
         self.whole: dict[int, int] = {}
@@ -94,14 +98,6 @@ class Discards:
         self.ledger.drop("in_flight", reason, 1, made)
         self.note([rollout_id], reason, complete=False)
         return place, self.whole.pop(rollout_id, tokens)
-
-    def unfinished(self) -> tuple[int | None, list[int]]:
-        """Of groups that are not complete: the oldest version, and their indices in order."""
-        ids = self.fleet.running() + self.buffer.not_queued()
-        oldest = min(map(self.table.oldest_version, ids), default=None)
-        places = [self.table.place[i] for i in ids] + [place for place, _ in self.door.again]
-        places += [one.place for one in self.door.returning]
-        return oldest, sorted({place // self.table.group_size for place in places})
 
     def too_old(self, version: int) -> None:
         """Abort the unfinished groups whose oldest token is too old, now that `version` is published."""
@@ -211,6 +207,8 @@ class Discards:
         """They were thrown away now."""
         if reason in FAILURES:
             self.lost_rollouts += len(group)
+        if self.unfinished is not None:
+            self.unfinished.settle(group)
         self.journal.fate(
             group,
             "dropped",

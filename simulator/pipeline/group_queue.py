@@ -9,6 +9,7 @@ from typing import TypeAlias
 from simulator.ledger import Ledger
 from simulator.pipeline.copies import Copies
 from simulator.pipeline.rollout import Rollouts
+from simulator.pipeline.unfinished import Unfinished
 from simulator.rules.eviction import AgeLimit, Overflow, keep_all
 from simulator.rules.selection import Candidate, Selection, Take, fifo
 
@@ -23,8 +24,8 @@ class GroupQueue:
     """Groups in order of arrival.
 
     Args:
-        unfinished: what a selection may know of groups that are not complete, as in `Take`: the version that
-            the oldest started with, and their submitted indices.
+        unfinished: groups that are not complete, for a selection that asks.
+        asked_again: submitted indices of groups that lost members, which will start again.
         uniform: random numbers for a selection.
     """
 
@@ -39,7 +40,8 @@ class GroupQueue:
         overflow: Overflow,
         ledger: Ledger,
         on_drop: Drop,
-        unfinished: Callable[[], tuple[int | None, list[int]]],
+        unfinished: Unfinished,
+        asked_again: Callable[[], list[int]],
         uniform: Callable[[], float],
     ) -> None:
         self.table = table
@@ -52,11 +54,14 @@ class GroupQueue:
         self.ledger = ledger
         self.on_drop = on_drop
         self.unfinished = unfinished
+        self.asked_again = asked_again
         self.uniform = uniform
         self.copies = Copies()
         self.queue: deque[Group] = deque()
-        self.candidates: deque[Candidate] = deque()
+        self.candidates: list[Candidate] = []
         """One for each group in the queue, for a selection that asks."""
+        self._judged = (0, 0)
+        """A version, and how many of the first candidates are not too old for it."""
         self.queued_rollouts = 0
         self.taken_batches = 0
 
@@ -71,6 +76,7 @@ class GroupQueue:
         self.queued_rollouts += len(group)
         if self.selection is not fifo:
             self.candidates.append(self._candidate(group))
+            self.unfinished.settle(group)
 
     def _take(self, version: int) -> list[Group] | None:
         """The groups of the next batch, or None if there is none yet; what is too old is dropped."""
@@ -101,13 +107,13 @@ class GroupQueue:
 
     def _chosen(self, version: int) -> list[Group] | None:
         """Whatever the rule says, of what is not too old."""
-        old = [i for i, group in enumerate(self.queue) if self._is_too_old(group, version)]
+        old = self._outdated(version)
         while True:
             for group in self._extract(old):
                 self._drop(group, "too_old")
             if self.queued_rollouts < self.batch_rollouts:
                 return None
-            places = self.selection(list(self.candidates), self._question(version))
+            places = self.selection(self.candidates, self._question(version))
             if places is None:
                 return None
             groups = [self.queue[i] for i in places]
@@ -123,15 +129,27 @@ class GroupQueue:
                 self._extract(places)
                 return groups
 
+    def _outdated(self, version: int) -> list[int]:
+        """Places of what no batch of `version` may hold; nothing is judged twice for one version."""
+        if self.age_limit is keep_all:
+            return []
+        judged = self._judged[1] if self._judged[0] == version else 0
+        old = [
+            i
+            for i in range(judged, len(self.candidates))
+            if self.age_limit(version - self.candidates[i].oldest_version)
+        ]
+        self._judged = (version, len(self.candidates))  # what is old goes now
+        return old
+
     def _question(self, version: int) -> Take:
-        oldest_version, unfinished = self.unfinished()
         return Take(
             batch_rollouts=self.batch_rollouts,
             version=version,
             taken_batches=self.taken_batches,
             updates_per_batch=self.updates_per_batch,
-            oldest_running_version=oldest_version,
-            unfinished_indices=unfinished,
+            oldest_running_version=self.unfinished.oldest_version(),
+            unfinished_indices=self.unfinished.groups(self.asked_again()),
             uniform=self.uniform,
         )
 
@@ -140,7 +158,7 @@ class GroupQueue:
         return Candidate(
             submitted_index=table.place[group[0]] // table.group_size,
             oldest_version=min(map(table.oldest_version, group)),
-            newest_version=max(table.segments(rollout_id)[-1].version for rollout_id in group),
+            newest_version=max(map(table.last_version, group)),
             rollouts=len(group),
         )
 
@@ -156,7 +174,8 @@ class GroupQueue:
         out = set(places)
         groups = [self.queue[i] for i in places]
         self.queue = deque(group for i, group in enumerate(self.queue) if i not in out)
-        self.candidates = deque(c for i, c in enumerate(self.candidates) if i not in out)
+        self.candidates = [c for i, c in enumerate(self.candidates) if i not in out]
+        self._judged = (self._judged[0], self._judged[1] - sum(i < self._judged[1] for i in out))
         self.queued_rollouts -= sum(map(len, groups))
         return groups
 
@@ -170,7 +189,8 @@ class GroupQueue:
     def _pop(self) -> Group:
         group = self.queue.popleft()
         if self.candidates:
-            self.candidates.popleft()
+            del self.candidates[0]
+            self._judged = (self._judged[0], max(0, self._judged[1] - 1))
         self.queued_rollouts -= len(group)
         return group
 

@@ -163,6 +163,18 @@ class Rollouts:
         stint = self.stints[rollout_id][-1]
         return self.clocks[stint.engine].weights.versions[stint.after]
 
+    def last_version(self, rollout_id: int) -> int:
+        """The version that sampled the last token of a rollout that finished."""
+        engine, before, after = self.engine[rollout_id], self.before[rollout_id], self.after[rollout_id]
+        if rollout_id in self.made_before:
+            return self.segments(rollout_id)[-1].version
+        clock = self.clocks[engine]
+        if after > before:
+            among = clock.weights.positions[before : after + 1]
+            cuts = cut_at_publishes(self.position[rollout_id], self.tokens[rollout_id], clock.unit, among)
+            before += cuts[-1].publish
+        return clock.weights.versions[before]
+
     def all_stints(self, rollout_id: int) -> list[Stint]:
         """Of one rollout, in order; the last one only if it finished."""
         stints = list(self.stints.get(rollout_id, ()))

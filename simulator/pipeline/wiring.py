@@ -25,9 +25,11 @@ from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.router import least_loaded, longest_free
 from simulator.pipeline.stalls import Stalls
 from simulator.pipeline.trainer import Trainer
+from simulator.pipeline.unfinished import Unfinished
 from simulator.pipeline.validation import Validation
 from simulator.pipeline.watchdog import Watchdog
 from simulator.pipeline.workload import Workload, in_order
+from simulator.rules.selection import fifo
 from simulator.rules.staleness import Staleness
 from simulator.streams import stream
 from simulator.world.decoding import FixedSpeed
@@ -60,6 +62,7 @@ class Pipeline:
         self.journal = Journal(self.recorder, self.table)
         self.ledger = Ledger()
         self.counting = Counting(config, self.ledger)
+        self.unfinished = Unfinished(self.table)
         self.discards = Discards(
             env,
             table=self.table,
@@ -68,6 +71,7 @@ class Pipeline:
             abort=rule.abort,
             replacement=rule.replacement,
             version=lambda: self.trainer.version,
+            unfinished=None if rule.selection is fifo else self.unfinished,
         )
         self.buffer = Buffer(
             env,
@@ -79,7 +83,8 @@ class Pipeline:
             overflow=rule.overflow,
             ledger=self.ledger,
             on_drop=self.discards.complete,
-            unfinished=self.discards.unfinished,
+            unfinished=self.unfinished,
+            asked_again=lambda: self.door.asked_again(),
             uniform=stream(config.seed, "selection").random,
             blocks_beyond=config.queue_capacity_rollouts if config.queue_full == "block" else None,
             hold=lambda slots: self.door.hold(slots),
@@ -193,17 +198,12 @@ class Pipeline:
         self.door.knock()
         done = self.env.process(self.trainer.run())
         self.failing.start()
-        if until_s is None:
-            assert done.callbacks is not None
-            done.callbacks.append(simpy.core.StopSimulation.callback)
-            self.env.run()
-            if not done.triggered:
-                self.watchdog.stuck()
-        else:
-            # SimPy stops at a time or at an event, not at the first of both. This is how it does the latter.
-            assert done.callbacks is not None
-            done.callbacks.append(simpy.core.StopSimulation.callback)
-            self.env.run(until=until_s)
+        # SimPy stops at a time or at an event, not at the first of both. This is how it does the latter.
+        assert done.callbacks is not None
+        done.callbacks.append(simpy.core.StopSimulation.callback)
+        self.env.run(until=until_s)
+        if until_s is None and not done.triggered:
+            self.watchdog.stuck()
         return result(self)
 
     def _published(self, version: int) -> None:

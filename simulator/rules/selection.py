@@ -6,6 +6,7 @@ choice must hold exactly a batch. Candidates that an age limit refuses are dropp
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
@@ -85,6 +86,8 @@ def in_order(candidates: Sequence[Candidate], take: Take) -> Sequence[int] | Non
     One long rollout stalls the trainer; nothing overtakes. It asks for equal groups.
     """
     first_rollout = take.taken_batches * take.batch_rollouts
+    if _misses_one(first_rollout, candidates, take):
+        return None
     due = [
         i
         for i, c in enumerate(candidates)
@@ -135,6 +138,18 @@ def none_too_old_running(max_age_batches: int) -> Selection:
         return fifo(candidates, take)
 
     return select
+
+
+def _misses_one(first_rollout: int, candidates: Sequence[Candidate], take: Take) -> bool:
+    """Is a group of the batch that begins with this rollout unfinished? Asked at every arrival."""
+    if not candidates:
+        return True
+    first, end = (
+        -(-rollout // candidates[0].rollouts)
+        for rollout in (first_rollout, first_rollout + take.batch_rollouts)
+    )
+    place = bisect_left(take.unfinished_indices, first)
+    return place < len(take.unfinished_indices) and take.unfinished_indices[place] < end
 
 
 def _filled(order: Sequence[int], candidates: Sequence[Candidate], take: Take) -> Sequence[int] | None:

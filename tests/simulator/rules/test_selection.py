@@ -55,3 +55,25 @@ def test_orders_by_hand():
     assert selection.oldest_submitted_first(arrived, take) == [1, 2]
     assert selection.oldest_weights_first(arrived, take) == [1, 0]
     assert selection.freshest_first(arrived, take) == [0, 2]
+
+
+@given(st.permutations(range(8)), st.integers(0, 8), st.integers(0, 3))
+def test_in_order_finds_the_same_whether_it_is_told_of_unfinished_groups_or_not(order, arrived, taken):
+    """Groups of 2, batches of 2 groups; what has not arrived is unfinished."""
+    candidates = [
+        Candidate(submitted_index=i, oldest_version=0, newest_version=0, rollouts=2) for i in order[:arrived]
+    ]
+    told, untold = (
+        Take(
+            batch_rollouts=4,
+            version=0,
+            taken_batches=taken,
+            updates_per_batch=1,
+            unfinished_indices=unfinished,
+        )
+        for unfinished in (sorted(order[arrived:]), ())
+    )
+    chosen = selection.in_order(candidates, told)
+    assert chosen == selection.in_order(candidates, untold)
+    due = [2 * taken, 2 * taken + 1]
+    assert (chosen is not None) == all(i in order[:arrived] for i in due)
