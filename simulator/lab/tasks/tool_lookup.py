@@ -12,6 +12,7 @@ node, and the model is to say `ANSWER value`. The reward is 1 for the right valu
   permutations could not be told apart; pages let a chain be longer than there are nodes.
 - *Choice*: the prompt's digits, read as a number, order prompts by depth, so that a critic can learn to tell
   hard prompts from easy ones; nothing else in them can be learnt but the start node, which is the last.
+- An observation may be longer: words that mean nothing come first, and where the call points to comes last.
 - A call may crash its environment, which ends the episode with reward 0. Whether it does is hashed from the
   prompt and all that was said before: equal transcripts meet equal fates.
 """
@@ -37,12 +38,12 @@ VALUES: Final = NODES
 """The first of as many values."""
 CALL, ANSWER, CRASH = 2 * NODES, 2 * NODES + 1, 2 * NODES + 2
 WORDS: Final = CRASH + 1
-"""The first of the words that demonstrations think in, one before each call or answer."""
+"""The first of the words; demonstrations think one before each call or answer."""
 WORD_COUNT: Final = 4
-TURN_TOKENS: Final = 4
-"""A word, CALL, a node, what it points to."""
+SPOKEN: Final = 3
+"""Tokens of the model in a turn of right play: a word, CALL and a node, or ANSWER and a value."""
 
-_PAGE, _WORD, _ACCIDENT = range(3)  # what a hash is for
+_PAGE, _WORD, _ACCIDENT, _NOISE = range(4)  # what a hash is for
 
 
 @final
@@ -55,6 +56,7 @@ class ToolLookup:
         most_turns: calls and the answer of the deepest prompt; fewer make faster runs.
         tail: exponent of the depths' tail.
         crash_probability: that a call crashes its environment, in [0, 1).
+        observation_tokens: of every observation, at least 1.
 
     Raises:
         ValueError: an argument out of range.
@@ -67,17 +69,25 @@ class ToolLookup:
     most_turns: int = 40
     tail: float = 1.0
     crash_probability: float = 0.0
+    observation_tokens: int = 1
     _above: Float64[Tensor, " D"] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.crash_probability < 1:
             raise ValueError(f"crash_probability must lie in [0, 1), got {self.crash_probability}")
+        if self.observation_tokens < 1:
+            raise ValueError(f"observation_tokens must be at least 1, got {self.observation_tokens}")
         object.__setattr__(self, "_above", above(most=self.most_turns, tail=self.tail))
 
     @property
     def response_tokens(self) -> int:
-        """Those of the deepest prompt's demonstration, and one to spare."""
-        return TURN_TOKENS * self.most_turns
+        """Those of the deepest prompt's demonstration, and an observation to spare."""
+        return self.turn_tokens * self.most_turns
+
+    @property
+    def turn_tokens(self) -> int:
+        """What is said and observed in a turn of right play."""
+        return SPOKEN + self.observation_tokens
 
     @property
     def mean_turns(self) -> float:
@@ -95,12 +105,12 @@ class ToolLookup:
 
     def said_tokens(self, prompts: Int[Tensor, "B P"], /) -> Int[Tensor, " B"]:
         """Of the demonstration, observations included; no observation follows the answer."""
-        return TURN_TOKENS * self.turns(prompts) - 1
+        return self.turn_tokens * self.turns(prompts) - self.observation_tokens
 
     def relative_length(self, prompt_id: int, /) -> float:
         """Tokens of this prompt's demonstration over the mean of all prompts."""
         said = self.said_tokens(self.prompts(np.array([prompt_id])))
-        return said.item() / (TURN_TOKENS * self.mean_turns - 1)
+        return said.item() / (self.turn_tokens * self.mean_turns - self.observation_tokens)
 
     def follow(
         self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], position: int, /
@@ -112,8 +122,8 @@ class ToolLookup:
         calls = _calls(said)
         ended = (said[:, :-1] == ANSWER).any(-1) | self.crashed(said)
         follows = torch.where(ended, END, CHOOSE)
-        rows = (calls[:, -1] & ~ended).nonzero()[:, 0]
-        follows[rows] = self._observed(prompts[rows], said[rows], calls[rows, :-1].sum(-1))
+        rows = (calls[:, -self.observation_tokens :].any(-1) & ~ended).nonzero()[:, 0]
+        follows[rows] = self._observed(prompts[rows], said[rows], calls[rows])
         return follows
 
     def crashed(self, tokens: Int[Tensor, "B T"], /) -> Bool[Tensor, " B"]:
@@ -143,28 +153,32 @@ class ToolLookup:
             WORDS + numbered.hashed(numbers, turn, torch.full_like(turn, _WORD)) % WORD_COUNT,
             torch.where(calling, CALL, ANSWER),
             torch.where(calling, called, self._value(prompts)[:, None]),
+            *(_noise(numbers, turn, torch.full_like(turn, i)) for i in range(self.observation_tokens - 1)),
             pointed + at_end,
         )
-        chosen = calling | answering
-        mask = torch.stack((chosen, chosen, chosen, torch.zeros_like(chosen)), -1)
-        present = torch.stack((chosen, chosen, chosen, calling), -1)
-        tokens = torch.stack(columns, -1).where(present, 0)
+        spoken = torch.arange(self.turn_tokens, device=prompts.device) < SPOKEN
+        mask = (calling | answering)[..., None] & spoken
+        tokens = torch.stack(columns, -1).where(mask | calling[..., None], 0)
         return Demonstration(tokens.flatten(1), mask.flatten(1))
 
     def _observed(
-        self, prompts: Int[Tensor, "B P"], said: Int[Tensor, "B T"], page: Int[Tensor, " B"]
+        self, prompts: Int[Tensor, "B P"], said: Int[Tensor, "B T"], calls: Bool[Tensor, "B s"]
     ) -> Int[Tensor, " B"]:
-        """What a call of the node said last returns, as call number `page` of its rollout."""
-        numbers = numbered.number(prompts)
-        pointed = (said[:, -1] + self._rotations(numbers, page)) % NODES
+        """The next token of the observation that the last call of each row returns."""
+        numbers, page = numbered.number(prompts), calls.sum(-1) - 1
+        came = calls.flip(-1).int().argmax(-1)  # tokens of this observation that are there already
+        node = said.gather(1, said.shape[1] - 1 - came[:, None])[:, 0]
+        pointed = (node + self._rotations(numbers, page)) % NODES
         # From the page of the chain's last node on, everything points to values.
         pointed = pointed + VALUES * (page >= self.turns(prompts) - 2)
+        observed = pointed.where(came == self.observation_tokens - 1, _noise(numbers, page, came))
         if self.crash_probability == 0:
-            return pointed
+            return observed
         places = torch.arange(said.shape[1], device=said.device).expand_as(said)
         transcript = numbered.hashed(said, places).sum(-1)
         accident = numbered.hashed(numbers, transcript, torch.full_like(page, _ACCIDENT))
-        return pointed.where(accident >= self.crash_probability * numbered.IDS, CRASH)
+        crashes = (came == 0) & (accident < self.crash_probability * numbered.IDS)
+        return observed.where(~crashes, CRASH)
 
     def _value(self, prompts: Int[Tensor, "B P"]) -> Int[Tensor, " B"]:
         """The token of the value at the end of the chain."""
@@ -177,11 +191,19 @@ class ToolLookup:
         return numbered.hashed(numbers.expand_as(pages), pages, torch.full_like(pages, _PAGE)) % NODES
 
 
+def _noise(
+    numbers: Int[Tensor, "*S"], pages: Int[Tensor, "*S"], places: Int[Tensor, "*S"]
+) -> Int[Tensor, "*S"]:
+    """Words that begin an observation, by their place in it."""
+    numbers, purpose = numbers.expand_as(pages), torch.full_like(pages, _NOISE)
+    return WORDS + numbered.hashed(numbers, pages, places, purpose) % WORD_COUNT
+
+
 def _calls(said: Int[Tensor, "B T"]) -> Bool[Tensor, "B s"]:
     """At which places does `CALL node` begin, before any answer?
 
-    Observations are nodes, values or CRASH, so a CALL is always the model's own; and so is the token after
-    it, since nothing is observed after CALL alone.
+    Observations are words, nodes, values or CRASH, so a CALL is always the model's own; and so is the token
+    after it, since nothing is observed after CALL alone.
     """
     unanswered = (said == ANSWER).cumsum(-1) == 0
     return (unanswered & (said == CALL))[:, :-1] & (said[:, 1:] < NODES)

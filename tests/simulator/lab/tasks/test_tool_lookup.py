@@ -150,8 +150,9 @@ def test_equal_transcripts_meet_equal_fates_and_others_their_own() -> None:
     assert abs(crashes - 16) < 4 * math.sqrt(32 / 4)
 
 
-def test_demonstrations_replayed_are_themselves_and_right() -> None:
-    game = ToolLookup(seed=5)
+@pytest.mark.parametrize(("most", "observation"), [(40, 1), (12, 5), (3, 40)])
+def test_demonstrations_replayed_are_themselves_and_right(most: int, observation: int) -> None:
+    game = ToolLookup(seed=5, most_turns=most, observation_tokens=observation)
     prompts = game.prompts(np.arange(3000))
     shown = game.demonstration(prompts)
     played = play(game, prompts, shown.tokens)
@@ -162,7 +163,7 @@ def test_demonstrations_replayed_are_themselves_and_right() -> None:
     calls = ((shown.tokens == CALL) & shown.action_mask).sum(-1)
     assert torch.equal(calls + 1, game.turns(prompts))
     # Observations are all that is masked before the end.
-    assert torch.equal((said & ~shown.action_mask).sum(-1), calls)
+    assert torch.equal((said & ~shown.action_mask).sum(-1), observation * calls)
 
 
 def test_a_model_of_no_skill_keeps_the_rules() -> None:
@@ -256,14 +257,42 @@ def test_the_prompt_tells_its_depth_to_who_can_read_it() -> None:
     assert (turns[order].diff() >= 0).all()
 
 
+def test_a_long_observation_is_words_and_then_the_pointer() -> None:
+    long = ToolLookup(seed=5, most_turns=8, observation_tokens=3)
+    prompt = prompt_of(3)
+    (start, second), value = chain(prompt, 3)
+    tokens, mask = say(long, prompt, [CALL, start, CALL, second, ANSWER, value])
+    noise = [tokens[2], tokens[3], tokens[7], tokens[8]]
+    assert all(WORDS <= token < long.vocabulary for token in noise)
+    assert tokens == [CALL, start, *noise[:2], second, CALL, second, *noise[2:], value, ANSWER, value]
+    assert mask == [*[True, True, False, False, False] * 2, True, True]
+    assert reward(long, prompt, tokens, mask) == 1
+
+
+def test_a_crash_is_all_there_is_of_a_long_observation() -> None:
+    game = ToolLookup(seed=5, most_turns=8, observation_tokens=3, crash_probability=0.5)
+    prompts = game.prompts(np.arange(500))
+    played = play(game, prompts, game.demonstration(prompts).tokens)
+    crashed = game.crashed(played.tokens)
+    assert torch.equal(game.rewards(prompts, *played), (~crashed).float())
+    ended = torch.stack([game.follow(prompts, played.tokens, t) == END for t in range(48)], -1)
+    crash = (played.tokens == CRASH) & ~ended
+    assert torch.equal(crash.sum(-1), crashed.long())
+    # Right after `CALL node`, and the last token there is.
+    assert (played.tokens[:, :-1][crash[:, 1:]] < NODES).all()
+    assert ended[:, 1:][crash[:, :-1]].all()
+
+
 @pytest.mark.parametrize("probability", [-0.1, 1.0, math.nan])
 def test_refused(probability: float) -> None:
     with pytest.raises(ValueError, match="crash_probability"):
         ToolLookup(seed=0, crash_probability=probability)
+    with pytest.raises(ValueError, match="observation_tokens"):
+        ToolLookup(seed=0, observation_tokens=0)
 
 
 def test_its_name_is_its_numbers() -> None:
     assert repr(ToolLookup(seed=4, crash_probability=0.1)) == (
-        "ToolLookup(seed=4, most_turns=40, tail=1.0, crash_probability=0.1)"
+        "ToolLookup(seed=4, most_turns=40, tail=1.0, crash_probability=0.1, observation_tokens=1)"
     )
     assert ToolLookup(seed=4) == ToolLookup(seed=4) != ToolLookup(seed=5)
