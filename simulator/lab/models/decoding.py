@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from simulator.lab.models.gpt import FrozenGpt, LayerWeights, norm
+from simulator.lab.models.gpt import FrozenGpt, norm
 from simulator.lab.tasks.game import CHOOSE, END, Game
 
 Crossing: TypeAlias = Callable[[Bool[Tensor, " B"]], Bool[Tensor, " B"]]
@@ -43,6 +43,8 @@ class Said(NamedTuple):
     action_mask: Bool[Tensor, "B T"]
     log_probs: Float[Tensor, "B T"]
     """Of the chosen tokens under the weights and the cache that sampled them, in nats; 0 elsewhere."""
+    lengths: Int[Tensor, " B"]
+    """Tokens of each, observations included."""
     truncated: Bool[Tensor, " B"]
 
 
@@ -90,6 +92,15 @@ class Order(NamedTuple):
         return y
 
 
+class _Layer(NamedTuple):
+    """The matrices of all versions, field by field as in `LayerWeights`."""
+
+    qkv: list[Tensor]
+    out: list[Tensor]
+    up: list[Tensor]
+    down: list[Tensor]
+
+
 @final
 class Decoder:
     """Several versions of one network, and the keys and values of what rollouts have read so far.
@@ -104,9 +115,8 @@ class Decoder:
         weights = [speaker.weights for speaker in speakers]
         self._tokens = torch.stack([w.tokens for w in weights])
         self._positions = torch.stack([w.positions for w in weights])
-        # Field by field, the matrices of all versions.
         self._layers = [
-            LayerWeights(*(list(matrices) for matrices in zip(*versions, strict=True)))  # type: ignore[arg-type]
+            _Layer(*(list(matrices) for matrices in zip(*versions, strict=True)))
             for versions in zip(*(w.layers for w in weights), strict=True)
         ]
         self._head = [w.head for w in weights]
@@ -156,7 +166,7 @@ class Decoder:
         return qkv.view(rows, n, 3, self._heads, -1).permute(2, 0, 3, 1, 4).unbind()
 
     def _finish(
-        self, x: Float[Tensor, "B n W"], mixed: Float[Tensor, "B H n D"], layer: LayerWeights, order: Order
+        self, x: Float[Tensor, "B n W"], mixed: Float[Tensor, "B H n D"], layer: _Layer, order: Order
     ) -> Float[Tensor, "B n W"]:
         mixed = order.sort(mixed.transpose(1, 2).reshape(x.shape))
         x = x + order.linear(mixed, layer.out)
@@ -184,7 +194,7 @@ def converse(
     """Play a game to its end.
 
     Args:
-        game: says at each position whether the model chooses, the environment returns a token, or nothing follows.
+        game: says what stands at each position: the model's choice, an observation, or nothing.
         prompts: token ids.
         speakers: the versions of the weights that take part.
         versions: of each token, as its place in `speakers`; T is the most tokens of a response.
@@ -197,6 +207,7 @@ def converse(
     tokens = text[:, asked:]
     action_mask = torch.zeros(rows, width, dtype=torch.bool)
     log_probs = torch.zeros(rows, width)
+    lengths = torch.zeros(rows, dtype=torch.long)
     decoder = Decoder(speakers, rows=rows, positions=asked + width)
     decoder.read(torch.arange(rows), text[:, : asked - 1], versions[:, 0])
     follows = game.follow(prompts, tokens, 0)
@@ -212,10 +223,12 @@ def converse(
         tokens[:, longest] = chosen.where(chooses, follows.clamp(min=0))
         log_probs[:, longest] = chosen_log_probs.where(chooses, 0.0)
         action_mask[:, longest] = chooses
+        lengths += follows != END
         longest += 1
         follows = game.follow(prompts, tokens, longest)
     longest = max(longest, 1)
-    return Said(tokens[:, :longest], action_mask[:, :longest], log_probs[:, :longest], follows != END)
+    seen = slice(longest)
+    return Said(tokens[:, seen], action_mask[:, seen], log_probs[:, seen], lengths, follows != END)
 
 
 def draw(logits: Float[Tensor, "B V"], uniforms: Float[Tensor, " B"]) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,14 @@
 """A small language model: what does it say after this prompt and these tokens, and how surely?
 
 A pre-norm decoder with learned positions and causal attention. Norms have no parameters and linear maps no
-bias (*choice*): the map after a norm absorbs its gain, and the model is small enough for its speed to count.
-The forward pass is a function of plain weights, so that what trains and what an engine holds run the same code.
+bias (*choice*): the map after a norm absorbs its gain, and in a model this small their time would count.
+The forward pass is a function of plain weights, so that what trains and what an engine holds run the same
+code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -186,17 +186,18 @@ class FrozenGpt:
 
     def __init__(self, weights: Weights, heads: int) -> None:
         self.heads = heads
-        parts = list(_flat(weights))
-        self.vector: Float[Tensor, " n"] = torch.cat([part.detach().flatten() for part in parts])
-        pieces = self.vector.split([part.numel() for part in parts])
-        views = iter([piece.view_as(part) for piece, part in zip(pieces, parts, strict=True)])
-        # Views: a thousand versions are a thousand vectors and nothing more.
-        self.weights = Weights(
-            next(views),
-            next(views),
-            tuple(LayerWeights(*(next(views) for _ in layer)) for layer in weights.layers),
-            next(views),
-        )
+        self.vector: Float[Tensor, " n"] = torch.cat([part.detach().flatten() for part in _parts(weights)])
+        self.weights = _views(self.vector, weights)
+
+    def with_vector(self, vector: Float[Tensor, " n"]) -> FrozenGpt:
+        """Another of the same sizes.
+
+        Raises:
+            ValueError: a vector of another length.
+        """
+        if vector.shape != self.vector.shape:
+            raise ValueError(f"a network of {len(self.vector)} numbers cannot hold {len(vector)}")
+        return FrozenGpt(_views(vector, self.weights), self.heads)
 
     @torch.no_grad()
     def log_probs(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
@@ -204,9 +205,17 @@ class FrozenGpt:
         return token_log_probs(self.weights, self.heads, prompts, tokens)
 
 
-def _flat(weights: Weights) -> Iterator[Tensor]:
-    yield weights.tokens
-    yield weights.positions
-    for layer in weights.layers:
-        yield from layer
-    yield weights.head
+def _parts(weights: Weights) -> list[Tensor]:
+    """All matrices, in one fixed order."""
+    layers = [matrix for layer in weights.layers for matrix in layer]
+    return [weights.tokens, weights.positions, *layers, weights.head]
+
+
+def _views(vector: Float[Tensor, " n"], like: Weights) -> Weights:
+    """The matrices in a vector; views, so that a thousand versions are a thousand vectors and no more."""
+    parts = _parts(like)
+    pieces = torch.split(vector, [part.numel() for part in parts])
+    tokens, positions, *rest, head = (piece.view_as(p) for piece, p in zip(pieces, parts, strict=True))
+    size = len(LayerWeights._fields)
+    layers = tuple(LayerWeights(*rest[i : i + size]) for i in range(0, len(rest), size))
+    return Weights(tokens, positions, layers, head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar, final
 
 SpeakerT = TypeVar("SpeakerT")
@@ -41,6 +42,10 @@ class Versions(Generic[SpeakerT]):
             known = f"{min(self._held)}..{max(self._held)}" if self._held else "none"
             raise ValueError(f"no engine holds version {version}; {len(self._held)} are held: {known}")
         return self._held[version]
+
+    def __iter__(self) -> Iterator[tuple[int, SpeakerT]]:
+        """Versions and their weights, oldest first."""
+        return iter(self._held.items())
 
     def __len__(self) -> int:
         return len(self._held)

@@ -1,9 +1,9 @@
 """A world with answers of unequal length and difficulty: add two numbers of one to four digits.
 
 A prompt holds both numbers, lowest digit first, each in four columns (blank where it has no digit):
-`7 4 . . + 5 . . . =` asks for 47 + 5. The answer is written the same way and ended by a stop token, `2 5 stop`: in
-that order a carry is known before it is needed, so two layers can learn it. Long sums are hard, since every
-digit has to be right, and take more tokens: difficulty and length go together.
+`7 4 . . + 5 . . . =` asks for 47 + 5. The answer is written the same way and ended by a stop token,
+`2 5 stop`: in that order a carry is known before it is needed, so two layers can learn it. Long sums are
+hard, since every digit has to be right, and take more tokens: difficulty and length go together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STOP: Final = 13
 
 
 def _numbers(rng: np.random.Generator, rows: int, most_digits: int) -> NDArray[np.int64]:
-    """Pairs, `[rows, 2]`: the number of digits is uniform, then the number, its first digit not 0 (but for 0)."""
+    """Pairs, `[rows, 2]`: the number of digits is uniform, and then the number among those that have it."""
     digits = rng.integers(1, most_digits + 1, (rows, 2))
     lowest = np.where(digits == 1, 0, 10 ** (digits - 1))
     return rng.integers(lowest, 10**digits, dtype=np.int64)
@@ -121,8 +121,8 @@ class CarryAddition:
     def relative_length(self, prompt_id: int, /) -> float:
         """Digits of the longer number over their mean.
 
-        The length of the answer, less the stop token and what a last carry adds: so that it can be stated in one
-        line, and has mean exactly 1. With n = `most_digits`, the mean of the longer is (n + 1)(4 n - 1) / (6 n).
+        The length of the answer, less the stop token and what a last carry adds, so that its mean is exactly
+        1: with n = `most_digits`, the mean of the longer is (n + 1)(4 n - 1) / (6 n).
         """
         n = self.most_digits
         longer = int(_length(torch.from_numpy(self._drawn.rows(np.array([prompt_id])))).max())
