@@ -36,7 +36,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-# Not in $(VENV): jax, ray, transformers and TRL would change what mypy, import-linter and the tests see. An
+# Not in $(VENV): jax, transformers and TRL would change what mypy, import-linter and the tests see. An
 # environment of its own adds only what $(VENV) lacks: a .pth file shows it those packages, so torch is there
 # once. Measured: 0.95 GB, under two minutes (45 s of processor time); the tests take one more.
 $(ORACLES)/.ready: oracles.txt $(VENV)/.ready-dev

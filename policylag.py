@@ -6,7 +6,6 @@ happen inside the subcommand that needs them, so that `policylag --help` is quic
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,39 +69,24 @@ def learn(words: list[str]) -> int:
 
 def study(words: list[str]) -> int:
     """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
-    from simulator.command_line import StudyOptions, bad_input, read_experiment, with_lengths
-    from simulator.studies import quick, runner
+    from simulator.studies.ask import ask, listing
     from simulator.studies.conduct import conduct
-    from simulator.studies.plan import cells as cells_of
-    from simulator.studies.plan import registration
+    from simulator.studies.dry_run import dry_run
 
-    about = "GRPO and SAO under one asynchronous pipeline. The same command resumes what was interrupted."
-    name, config, options = read_experiment(
-        words, {"quick": quick.QuickStudy}, StudyOptions(), command="study", about=about
-    )
-    out = options.out or Path("runs") / name
-    with bad_input("study: "):
-        config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
-        plan = quick.plan(config)
-        cells = cells_of(plan)
-        missing = runner.missing(cells, out)
-    if not options.silent:
-        print(f"{len(cells)} runs, {len(cells) - len(missing)} of them done already", file=sys.stderr)
-    if options.dry_run:
-        names = [cell.name for cell in missing]
-        print(json.dumps({"missing": names}) if options.json else "\n".join(names))
+    if not words or words[0] in ("-h", "--help"):
+        print(listing())
         return 0
-    done = conduct(
-        cells,
-        out,
-        config=config.model_dump(mode="json"),
-        registration=registration(plan),
-        words=words,
-        options=options,
-    )
-    if any(cell.is_done(out) for cell in cells):
-        _finish_study(cells, out, options)
-    return 0 if done else 1
+    asked = ask(words)
+    if asked.options.dry_run:
+        print(dry_run(asked))
+        return 0
+    if not asked.options.silent:
+        done = sum(cell.is_done(asked.out) for cell in asked.chosen)
+        print(f"{len(asked.chosen)} runs, {done} of them done already", file=sys.stderr)
+    all_well = conduct(asked)
+    if any(cell.is_done(asked.out) for cell in asked.cells):
+        _finish_study(asked.cells, asked.out, asked.options)
+    return 0 if all_well else 1
 
 
 def report(words: list[str]) -> int:
@@ -206,14 +190,14 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     from analysis.runs import from_log
     from analysis.terminal import run_json, run_text
     from simulator.config import share_clipped
-    from simulator.runfolder import write_run, write_text
+    from simulator.runfolder import clock_of, write_run, write_text
     from simulator.studies.quick import CRITERIA
 
     # A learning run is named by what it really ran, whatever experiment its fields were changed from.
     arm = getattr(config, "estimator", name).replace("_", "-")
     if options.out is not None:
         write_run(options.out, run.log, config, arm=arm)
-    recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock="simulated")
+    recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock=clock_of(config))
     if options.out is not None:
         write_text(options.out / "trace.json", trace_json(recorded))
     found = outcomes(recorded, Criteria(**CRITERIA))

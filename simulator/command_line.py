@@ -5,14 +5,13 @@ Annotations are evaluated eagerly here (no `__future__` import), because tyro ma
 
 import contextlib
 import io
-import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 from pydantic import BaseModel, ValidationError
@@ -55,10 +54,16 @@ class Options:
 class StudyOptions(Options):
     """Where things come from, where they go, and how many at once."""
 
-    jobs: int = os.cpu_count() or 1
-    """Runs at once, each in a process of its own."""
+    size: str = "small"
+    """How large a study: small (minutes) or full. Fields that are given change it."""
+    only: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Run these arms only: patterns such as "grpo*", several with commas or by repeating the flag."""
+    jobs: int | None = None
+    """Runs at once, each in a process of its own; by default one a processor (of Ray's, with Ray)."""
+    backend: Literal["joblib", "ray"] = "joblib"
+    """Processes of this machine, or Ray: the cluster at RAY_ADDRESS, else a local one."""
     dry_run: bool = False
-    """Say which runs are missing, and stop."""
+    """Say which runs are missing and how long they will take, and stop."""
 
 
 Given = TypeVar("Given", bound=Options)
@@ -108,8 +113,6 @@ def read_experiment(
     names = ", ".join(experiments)
     read.__doc__ = f"{about}\n\nExperiments: {names}. --config FILE (.toml or .json) may set fields first."
     config, given = run_tyro(read, rest, command=f"{command} {name}")
-    if isinstance(given, StudyOptions) and given.jobs < 1:
-        raise BadInputError(f"{command}: jobs must be at least 1, got {given.jobs}")
     return name, config, given
 
 

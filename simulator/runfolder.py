@@ -26,15 +26,33 @@ _PACKAGES = ("jaxtyping", "joblib", "numpy", "pandas", "pyarrow", "pydantic", "s
 _SOURCES = ("algorithms", "simulator")
 
 
-def write_run(folder: Path, log: EventLog, config: PipelineConfig | LearnConfig, *, arm: str) -> None:
+def write_run(
+    folder: Path,
+    log: EventLog,
+    config: PipelineConfig | LearnConfig,
+    *,
+    arm: str,
+    took_s: float | None = None,
+) -> None:
     """Keep a finished run; see the module's docstring.
+
+    Args:
+        took_s: seconds of wall clock that it took, from which a study's dry run learns.
 
     Raises:
         FileExistsError: `folder` holds something already.
     """
     seed = config.seed if isinstance(config, PipelineConfig) else config.pipeline.seed
-    meta = {"arm": arm, "seed": seed, "clock": "simulated", "digest": log.digest(), **provenance()}
+    meta = {"arm": arm, "seed": seed, "clock": clock_of(config), "digest": log.digest(), **provenance()}
+    if took_s is not None:
+        meta["took_s"] = took_s
     log.write(folder, config=config.model_dump(mode="json"), meta=meta)
+
+
+def clock_of(config: PipelineConfig | LearnConfig) -> str:
+    """What a second of the log is: simulated, or (with an imposed lag) one update."""
+    imposed = isinstance(config, LearnConfig) and config.imposed_lag_updates is not None
+    return "imposed" if imposed else "simulated"
 
 
 def provenance() -> dict[str, Any]:

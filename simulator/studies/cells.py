@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,4 +53,7 @@ def run_cell(cell: Cell, study: Path) -> None:
     """Run one cell and write its folder."""
     from simulator.lab.run import learn  # torch is loaded where it works, not where cells are listed
 
-    write_run(cell.folder(study), learn(cell.config).log, cell.config, arm=cell.arm)
+    begin_s = time.perf_counter()
+    log = learn(cell.config).log
+    took_s = time.perf_counter() - begin_s
+    write_run(cell.folder(study), log, cell.config, arm=cell.arm, took_s=took_s)

@@ -1,8 +1,8 @@
 """How do many cells run? In parallel, each once, whatever interrupts them.
 
-joblib's processes do the work: no scheduler of our own. A finished cell is a folder with a content
-address, so a second call runs what is missing and nothing else. A cell that fails is reported and does
-not stop the others.
+joblib's processes do the work (or Ray's, see `on_ray`): no scheduler of our own. A finished cell is a folder
+with a content address, so a second call runs what is missing and nothing else. A cell that fails is reported
+and does not stop the others.
 """
 
 from __future__ import annotations
@@ -41,9 +41,14 @@ _STALE_S: Final = 600.0
 
 def remove_leftovers(study: Path) -> None:
     """Remove what killed runs left half-written; what is younger than ten minutes may still be at work."""
-    for leftover in (study / "cells").glob(".*"):
-        if time.time() - leftover.stat().st_mtime > _STALE_S:
-            shutil.rmtree(leftover, ignore_errors=True)
+    for leftover in (*study.glob(".*"), *(study / "cells").glob(".*")):
+        with contextlib.suppress(OSError):  # another study in the same folder may have been faster
+            if time.time() - leftover.stat().st_mtime < _STALE_S:
+                continue
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            elif leftover.name.startswith(".driver-") or leftover.suffix == ".part":
+                leftover.unlink()
 
 
 def missing(cells: Sequence[Cell], study: Path) -> list[Cell]:
@@ -74,9 +79,9 @@ def run_cells(
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     outcomes: list[Outcome] = []
     try:
-        with _remembered_interrupts() as interrupted:
+        with remembered_interrupts() as interrupted:
             for outcome in parallel(
-                joblib.delayed(_guarded)(run, cell, study, os.getpid()) for cell in cells
+                joblib.delayed(_in_process)(run, cell, study, os.getpid()) for cell in cells
             ):
                 outcomes.append(outcome)
                 on_end(outcome)
@@ -89,7 +94,7 @@ def run_cells(
 
 
 @contextlib.contextmanager
-def _remembered_interrupts() -> Iterator[Callable[[], bool]]:
+def remembered_interrupts() -> Iterator[Callable[[], bool]]:
     """Was there an interrupt? One that falls into a finaliser is swallowed by Python, and the run goes on."""
     asked = False
 
@@ -109,12 +114,17 @@ def _remembered_interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent: int) -> Outcome:
+def _in_process(run: Callable[[Cell, Path], None], cell: Cell, study: Path, parent: int) -> Outcome:
     if os.getpid() != parent:
         if os.getppid() != parent:
             os._exit(1)  # the study was killed: nobody waits for this cell
         # The terminal sends Ctrl-C to the whole process group; only the parent shall answer it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return guarded(run, cell, study)
+
+
+def guarded(run: Callable[[Cell, Path], None], cell: Cell, study: Path) -> Outcome:
+    """Run one cell; what goes wrong in it is its outcome."""
     try:
         run(cell, study)
     except Exception:

@@ -1,0 +1,141 @@
+"""Which study, of which size, which of its runs, and where? From the words of `policylag study`."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, final
+
+from pydantic import BaseModel
+
+from simulator.command_line import BadInputError, StudyOptions, bad_input, read_experiment, with_lengths
+from simulator.config import PipelineConfig
+from simulator.studies import plan as grid
+from simulator.studies.cells import Cell
+from simulator.studies.every import STUDIES
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A study, checked: nothing in it can be refused any more."""
+
+    plan: grid.Plan
+    config: BaseModel
+    cells: Sequence[Cell]
+    """Every run of the plan."""
+    chosen: Sequence[Cell]
+    """Those of the arms that were asked for."""
+    out: Path
+    options: StudyOptions
+    words: Sequence[str]
+
+
+def ask(words: list[str]) -> Asked:
+    """`NAME [--size SIZE] [--only PATTERN] [--config FILE] [--field value ...]`.
+
+    Raises:
+        BadInputError: no name or an unknown one, a size or arm that is not there, a field or value that
+            cannot be, or a folder that can be no study's.
+    """
+    name = words[0].replace("_", "-") if words and not words[0].startswith("-") else None
+    if name is None:
+        raise BadInputError(f"study: needs a name; there are {', '.join(STUDIES)}")
+    size = _last(words, "--size") or StudyOptions.size
+    sizes = STUDIES[name].SIZES if name in STUDIES else {}
+    if name in STUDIES and size not in sizes:
+        raise BadInputError(f"study: size {size!r} of {name} is none of {', '.join(sizes)}")
+    about = f"{question(name)} The same command resumes what was interrupted." if name in STUDIES else ""
+    sized = {each: (lambda study=study: study.SIZES[size]) for each, study in STUDIES.items()}
+    _, config, options = read_experiment(words, sized, StudyOptions(), command="study", about=about)
+    _check(options)
+    with bad_input("study: "):
+        config = _with_lengths(config, options)
+        plan = STUDIES[name].plan(config)
+        cells = grid.cells(plan)
+        for cell in cells:
+            cell.key  # noqa: B018 - reads the files that the cell depends on
+    out = options.out or Path("runs") / (name if size == "small" else f"{name}-{size}")
+    must_be_a_studys(out)
+    arms = _chosen(list(plan.arms), options.only)
+    return Asked(
+        plan=plan,
+        config=config,
+        cells=cells,
+        chosen=[cell for cell in cells if cell.arm in arms],
+        out=out,
+        options=options,
+        words=words,
+    )
+
+
+def question(name: str) -> str:
+    """What a study asks."""
+    return STUDIES[name].plan(STUDIES[name].SIZES["small"]).question
+
+
+def listing() -> str:
+    """Every study with its question, for a user who names none."""
+    width = max(map(len, STUDIES))
+    lines = [f"  {name:{width}}  {question(name)}" for name in STUDIES]
+    usage = "usage: policylag study NAME [--size small|full] [--seeds N] [--only PATTERN] [--dry-run] ..."
+    return "\n".join([usage, "", *lines, "", "policylag study NAME --help lists its fields."])
+
+
+def must_be_a_studys(folder: Path) -> None:
+    """Refuse, before any work, a folder in which a study could not be kept.
+
+    Raises:
+        BadInputError: it or a folder above it is a file or cannot be written to, or it holds something else.
+    """
+    with bad_input("out: "):
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise BadInputError(f"out: {folder} can be no study's folder: {there} is a file")
+        tempfile.TemporaryFile(dir=there).close()
+        if there == folder and not (folder / "study.json").is_file():
+            others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+            if others:
+                raise BadInputError(
+                    f"out: {folder} holds {others[0]} and no study: nothing is written over it"
+                )
+
+
+def _check(options: StudyOptions) -> None:
+    if options.jobs is not None and options.jobs < 1:
+        raise BadInputError(f"study: jobs must be at least 1, got {options.jobs}")
+    if options.backend == "ray" and importlib.util.find_spec("ray") is None:
+        raise BadInputError("study: backend ray is not installed; pip install 'policylag[ray]' adds it")
+
+
+def _with_lengths(config: Any, options: StudyOptions) -> Any:
+    pipeline = getattr(config, "pipeline", None)
+    if isinstance(pipeline, PipelineConfig):
+        return config.model_copy(update={"pipeline": with_lengths(pipeline, options)})
+    if options.lengths_csv is not None:
+        raise BadInputError(f"lengths_csv: this study takes no lengths, got {options.lengths_csv}")
+    return config
+
+
+def _chosen(arms: Sequence[str], only: Sequence[str]) -> Sequence[str]:
+    """The arms that match a pattern; all if there is none."""
+    patterns = [part.strip() for word in only for part in word.split(",") if part.strip()]
+    for pattern in patterns:
+        if not any(fnmatchcase(arm, pattern) for arm in arms):
+            raise BadInputError(f"study: only {pattern!r} matches no arm; there are {', '.join(arms)}")
+    return [arm for arm in arms if not patterns or any(fnmatchcase(arm, pattern) for pattern in patterns)]
+
+
+def _last(words: Sequence[str], flag: str) -> str | None:
+    """The value of a flag that decides how the others are read."""
+    found = None
+    for i, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            found = word.partition("=")[2]
+        elif word == flag and i + 1 < len(words):
+            found = words[i + 1]
+    return found
