@@ -174,5 +174,7 @@ def _slope(
 
 def _moving(actions: int) -> Float64[Tensor, "A A-1"]:
     """An orthonormal basis of the logits that sum to zero."""
-    first = torch.ones(actions, 1, dtype=torch.float64)
-    return torch.linalg.qr(torch.cat([first, torch.eye(actions, dtype=torch.float64)[:, 1:]], 1))[0][:, 1:]
+    constant = torch.ones(actions, 1, dtype=torch.float64)
+    rest = torch.eye(actions, dtype=torch.float64)[:, 1:]
+    basis: Tensor = torch.linalg.qr(torch.cat([constant, rest], dim=1))[0]
+    return basis[:, 1:]

@@ -1,4 +1,5 @@
 """Networks of the lab, and how they are sampled from.
 
-tables: networks of a world so small that all that they can say is enumerated. gpt: a small language model.
+tables: networks of a world so small that all that they can say is enumerated. logits: such tables with
+nothing behind them. gpt: a small language model.
 """
