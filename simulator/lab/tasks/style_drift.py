@@ -3,6 +3,8 @@
 The first token picks one of three styles; the tokens after it must be that style's rendering of the prompt.
 The reward is quality times whether the style is the one rewarded at present, each 0 or 1. Which one that is
 depends on the prompt's id, in the order in which users arrive, and cannot be read from the prompt.
+Ids beyond the last shift are of the last taste, held-out ones too: an accuracy measured on those is how often
+that style is chosen and written well. How well a run follows the taste is read off the rewards it trained on.
 
 Rendering: symbol a at place i = 1 .. 4 is written as the symbol a + i s mod 16, where s = 1, 4, 7 by style,
 so that no two styles agree at any place.
