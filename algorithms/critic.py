@@ -7,9 +7,9 @@ on many GPUs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final, get_args
+from typing import Literal, Protocol, TypeAlias, final, get_args, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -135,7 +135,14 @@ def fit(
     return before if recipe.value_when == "before" else predict().detach()
 
 
-def freeze(module: nn.Module, predicate: Callable[[str], bool]) -> tuple[str, ...]:
+@runtime_checkable
+class Parametrised(Protocol):
+    """A module, or what stands for one."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
+
+def freeze(module: Parametrised, predicate: Callable[[str], bool]) -> tuple[str, ...]:
     """Stop training the parameters that `predicate` names, and return their names.
 
     Raises:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from simulator.eventlog import SCHEMAS, EventLog
 
+CLOCKS: Final = ("simulated", "wall", "imposed")
 RUN_FILES: Final = tuple(f"{name}.parquet" for name in SCHEMAS)
 
 
@@ -32,7 +33,7 @@ class Run:
     arm: str
     seed: int
     clock: str
-    """`simulated` or `wall`: which seconds the tables count."""
+    """Which seconds the tables count: simulated ones, those of a wall clock, or (lag imposed) updates."""
     rollouts: pd.DataFrame
     segments: pd.DataFrame
     updates: pd.DataFrame
@@ -45,8 +46,8 @@ class Run:
             missing = [column for column in schema.names if column not in getattr(self, name).columns]
             if missing:
                 raise ValueError(f"run {self.arm!r} seed {self.seed}: {name} lacks the columns {missing}")
-        if self.clock not in ("simulated", "wall"):
-            raise ValueError(f"run {self.arm!r} seed {self.seed}: clock {self.clock!r}: simulated or wall?")
+        if self.clock not in CLOCKS:
+            raise ValueError(f"run {self.arm!r} seed {self.seed}: clock {self.clock!r}, not one of {CLOCKS}")
 
 
 def load_run(folder: Path) -> Run:

@@ -16,44 +16,33 @@ import torch
 
 from benchmarks.turns import best_seconds
 from simulator.experiments import LEARNERS
-from simulator.lab.bridge import estimator_of
-from simulator.lab.imposed import learn_at_lag
-from simulator.lab.learner import Learner
-from simulator.lab.modular_addition import ModularAddition
-from simulator.lab.networks import TokenCritic, TokenPolicy
+from simulator.lab.imposed import run_imposed
+from simulator.lab.models.pairs import PairCritic, PairPolicy, question_numbers
+from simulator.lab.student import Student
+from simulator.lab.tasks.modular_addition import ModularAddition
 
 ROLLOUTS, QUESTIONS, MODULUS, HIDDEN = 128, 8, 10, 64
 
 
 def learn(name: str, updates: int) -> None:
     config = LEARNERS[name]()
-    learner = Learner(estimator_of(config), modulus=MODULUS, hidden=HIDDEN, learning_rate=4e-3, seed=0)
-    world = ModularAddition(modulus=MODULUS, questions=QUESTIONS, seed=0)
-    steps = learn_at_lag(
-        learner,
-        world,
-        lag_updates=0,
-        updates=updates,
-        rollouts_per_update=ROLLOUTS,
-        group_size=config.pipeline.group_size,
-    )
-    for _ in steps:
-        pass
+    pipeline = config.pipeline.model_copy(update={"updates": updates, "updates_per_batch": 1})
+    run_imposed(Student(config.model_copy(update={"pipeline": pipeline, "imposed_lag_updates": 0})))
 
 
 def bare_passes(critic_fits: int, updates: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    policy = TokenPolicy(modulus=MODULUS, hidden=HIDDEN, generator=generator)
-    critic = TokenCritic(policy, generator=generator)
-    world = ModularAddition(modulus=MODULUS, questions=QUESTIONS, seed=0)
-    questions = world.prompts(np.arange(ROLLOUTS))
+    policy = PairPolicy(modulus=MODULUS, hidden=HIDDEN, generator=generator)
+    critic = PairCritic(policy, generator=generator)
+    world = ModularAddition(modulus=MODULUS, questions=QUESTIONS, hidden=HIDDEN, seed=0)
+    prompts = world.prompts(np.arange(ROLLOUTS))
     answers = torch.zeros(ROLLOUTS, QUESTIONS, dtype=torch.long)
-    place = questions.number(MODULUS) * MODULUS + answers
+    place = question_numbers(prompts, MODULUS) * MODULUS + answers
     optimizers = [torch.optim.Adam(m.parameters(), lr=1e-3, fused=True) for m in (policy, critic)]
     for _ in range(updates):
         for loss, optimizer in [
             (lambda: policy().flatten()[place].mean(), optimizers[0]),
-            *[(lambda: critic(questions, answers).square().mean(), optimizers[1])] * critic_fits,
+            *[(lambda: critic.values(prompts, answers).square().mean(), optimizers[1])] * critic_fits,
         ]:
             optimizer.zero_grad()
             loss().backward()

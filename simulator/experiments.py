@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from simulator.config import BoundedLag, DropByAge, OneStepOff, PipelineConfig, Sync
-from simulator.lab.config import EstimatorName, LearnConfig
+from simulator.lab.config import LearnConfig
+from simulator.lab.names import CRITICS, SINGLE, EstimatorName
 from simulator.systems.aged import SAO, Laminar, MinimaxWfifo, PrimeRL
 from simulator.systems.base import System
 from simulator.systems.every import SYSTEMS
@@ -112,9 +113,12 @@ def failing(**changes: Any) -> PipelineConfig:
 
 
 def learning(estimator: EstimatorName, **changes: Any) -> LearnConfig:
-    """A small model that learns modular addition under that pipeline; `changes` are the pipeline's."""
-    pipeline = single(**changes) if estimator == "sao" else groups(**changes)
-    return LearnConfig(pipeline=pipeline, estimator=estimator)
+    """A small model that learns modular addition under that pipeline; `changes` are the pipeline's.
+
+    An estimator that can learn from single rollouts gets those; one with a critic trains it twice an update.
+    """
+    pipeline = {} if estimator not in SINGLE else _SINGLE if estimator in CRITICS else {"group_size": 1}
+    return LearnConfig(pipeline=groups(**{**pipeline, **changes}), estimator=estimator)
 
 
 def under(system: type[System], **changes: Any) -> PipelineConfig:
@@ -148,8 +152,6 @@ PIPELINES: Final[Mapping[str, Callable[[], PipelineConfig]]] = {
     **{system.model_fields["kind"].default.replace("_", "-"): partial(under, system) for system in SYSTEMS},
 }
 LEARNERS: Final[Mapping[str, Callable[[], LearnConfig]]] = {
-    "sao": lambda: learning("sao"),
-    "grpo": lambda: learning("grpo"),
-    "grpo-behaviour-clip": lambda: learning("grpo_behaviour_clip"),
-    "grpo-dis": lambda: learning("grpo_dis"),
+    name.replace("_", "-"): partial(learning, name)
+    for name in ("sao", *(other for other in get_args(EstimatorName) if other != "sao"))
 }

@@ -1,4 +1,4 @@
-"""What is a learning run? A pipeline, an estimator by name, and the small world it learns in."""
+"""What is a learning run? A schedule, an estimator by name, and the small world it learns in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Annotated, Literal, Self, final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simulator.config import PipelineConfig
+from simulator.lab.names import CRITICS, SINGLE, EstimatorName
+from simulator.lab.worlds import ModularAdditionWorld, World
 
-EstimatorName = Literal["grpo", "grpo_behaviour_clip", "grpo_dis", "sao"]
+__all__ = ["EstimatorName", "LearnConfig"]
+
+_RATE = Field(gt=0, le=1e6)
 
 
 @final
@@ -18,32 +22,56 @@ class LearnConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     pipeline: PipelineConfig
+    """With an imposed lag only its seed, sizes, counts of updates and critic updates matter."""
     estimator: EstimatorName
-    learning_rate: Annotated[float, Field(gt=0)] = 2e-3
-    """Adam's, for the policy."""
-    critic_learning_rate_ratio: Annotated[float, Field(gt=0)] = 5.0
+    world: World = ModularAdditionWorld()
+    """What is learned."""
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: Annotated[float, _RATE] = 2e-3
+    """The policy's."""
+    critic_learning_rate_ratio: Annotated[float, _RATE] = 5.0
     """Critic's learning rate over the policy's, as in the paper; at high rates it can kill it."""
-    modulus: Annotated[int, Field(ge=2, le=32)] = 10
-    """Answers are (a + b) mod this; also the size of the vocabulary."""
-    questions: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Answer tokens of a rollout; each stands for an equal share of the rollout's simulated tokens."""
-    hidden: Annotated[int, Field(ge=1, le=4096)] = 64
-    """Width of the policy and of the critic."""
+    eps_low: Annotated[float, Field(ge=0)] | None = None
+    """Half-width of the estimator's band below 1; None is the estimator's own."""
+    eps_high: Annotated[float, Field(ge=0)] | None = None
+    """Half-width of the estimator's band above 1; None is the estimator's own."""
+    imposed_lag_updates: Annotated[int, Field(ge=0)] | None = None
+    """Data for every update is exactly so many updates old; None: lag emerges from the pipeline."""
+    imposed_lag_spread: Annotated[int, Field(ge=0)] = 0
+    """Members of a group differ in lag by up to so many updates to either side: versions mixed in a group."""
+    distinct_prompts: Annotated[int, Field(ge=1)] | None = None
+    """So many prompts come again and again; None: no prompt ever comes back."""
+    value_pretraining_rollouts: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Rollouts of the starting policy that the critic is fitted to before the first update."""
 
     @model_validator(mode="after")
     def _fits_its_estimator(self) -> Self:
-        groups = self.estimator != "sao"
-        size = self.pipeline.group_size
-        if groups and size < 2:
+        size, critic = self.pipeline.group_size, self.pipeline.critic_updates
+        if self.estimator not in SINGLE and size < 2:
             raise ValueError(
                 f"pipeline.group_size is {size}: {self.estimator} centres rewards on a group,"
                 " and a group of one has no signal"
             )
-        if not groups and size != 1:
-            raise ValueError(f"pipeline.group_size is {size}: sao takes one rollout a prompt")
-        critic = self.pipeline.critic_updates
-        if groups and critic:
+        if self.estimator.startswith("sao") and size != 1:
+            raise ValueError(f"pipeline.group_size is {size}: {self.estimator} takes one rollout a prompt")
+        if self.estimator not in CRITICS and critic:
             raise ValueError(f"pipeline.critic_updates is {critic}: {self.estimator} has no critic")
-        if not groups and not critic:
-            raise ValueError("pipeline.critic_updates is 0: sao trains a critic (the paper: 2)")
+        if self.estimator in CRITICS and not critic:
+            raise ValueError(
+                f"pipeline.critic_updates is 0: {self.estimator} trains a critic (the paper of SAO: 2)"
+            )
+        if self.estimator not in CRITICS and self.value_pretraining_rollouts:
+            raise ValueError(
+                f"value_pretraining_rollouts is {self.value_pretraining_rollouts}:"
+                f" {self.estimator} has no critic"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lag_is_possible(self) -> Self:
+        lag, spread = self.imposed_lag_updates, self.imposed_lag_spread
+        if spread and (lag is None or spread > lag):
+            raise ValueError(
+                f"imposed_lag_spread is {spread}, imposed_lag_updates {lag}: lags cannot be negative"
+            )
         return self

@@ -5,26 +5,42 @@
     total = fixed.total(batch)
     fixed.loss(log_probs, batch, advantages=advantages, total=total).backward()
 
-Around them: the critic's K fits on the same batch, the refusal of non-finite gradients, and what the
-update saw.
+Around them: the critic's K fits on the same batch, what a method does beside its loss, the refusal of
+non-finite gradients, and what the update saw.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
-from typing import final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from algorithms import diagnostics
 from algorithms.estimator import Estimator
 from algorithms.rollout import Batch
+from algorithms.stabilise.gac import inner_products
 from simulator.lab.critic import CriticLearner
-from simulator.lab.modular_addition import Questions, right_answers
-from simulator.lab.networks import LogProbTable, TokenCritic, TokenPolicy
+from simulator.lab.methods import Method
+from simulator.lab.parts import Critic, Lesson, Policy, Speaker
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter], float], torch.optim.Optimizer]
+"""(parameters, learning rate) -> their optimizer."""
+
+
+def adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
+    """Adam as PyTorch has it."""
+    return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+
+
+def sgd(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
+    """Plain gradient descent."""
+    return torch.optim.SGD(parameters, lr=learning_rate)
 
 
 @final
@@ -32,103 +48,165 @@ class Learner:
     """A policy, its optimizer, and a critic if the estimator asks for one.
 
     Args:
-        estimator: what is learned from; its critic recipe decides whether there is a critic.
-        modulus: of the world.
-        hidden: width of both networks.
-        learning_rate: Adam's, for the policy; the critic's is the recipe's multiple of it.
-        seed: of the starting weights, equal for all arms.
+        method: what is learned from, and how.
+        policy: its starting weights; they will move.
+        critic: (policy) -> a value network; called if the estimator has a critic recipe.
+        learning_rate: of the policy; the critic's is the recipe's multiple of it.
+        optimizer: of both.
     """
 
     def __init__(
-        self, estimator: Estimator, *, modulus: int, hidden: int, learning_rate: float, seed: int
+        self,
+        method: Method,
+        policy: Policy,
+        critic: Callable[[Policy], Critic],
+        *,
+        learning_rate: float,
+        optimizer: MakeOptimizer = adam,
     ) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.estimator = estimator
-        self.policy = TokenPolicy(modulus=modulus, hidden=hidden, generator=generator)
-        self._optimizer = torch.optim.Adam(self.policy.parameters(), lr=learning_rate, fused=True)
-        self._right = right_answers(modulus)[:, None]
+        self.method = method
+        self.policy = policy
+        self.learning_rate = learning_rate
+        self._parameters = list(policy.parameters())
+        self.optimizer = optimizer(self._parameters, learning_rate)
         self.critic: CriticLearner | None = None
-        if estimator.critic is not None:
-            network = TokenCritic(self.policy, generator=generator)
-            self.critic = CriticLearner(network, estimator.critic, policy_learning_rate=learning_rate)
-        self._updates = 0
+        if method.estimator.critic is not None:
+            self.critic = CriticLearner(
+                critic(policy),
+                method.estimator.critic,
+                policy_learning_rate=learning_rate,
+                optimizer=optimizer,
+            )
+        reads = method.reads_reference or bool(method.estimator.regularisers)
+        self.reference = policy.snapshot() if reads else None
+        self.baseline = method.baseline
+        self.previous_gradient: Sequence[Tensor] | None = None
+        self.updates = 0
 
-    def log_probs(self, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
-        """log pi of the batch's answers under the weights being trained, in nats."""
-        return _of_answers(self.policy(), questions, batch)
-
-    def update(self, questions: Questions, batch: Batch, old: LogProbTable) -> dict[str, float]:
+    def update(self, lesson: Lesson, old: Speaker | None = None) -> dict[str, float]:
         """Train on one update's rollouts and say what happened.
 
         Args:
-            questions: the prompts of `batch`.
-            batch: whole groups; its behaviour log-probs and versions are the sampler's.
-            old: what the trainer's weights said when it took the batch that this update belongs to (pi_old).
+            lesson: whole groups; its behaviour log-probs and versions are the sampler's.
+            old: what the trainer held when it took the batch that this update belongs to (pi_old); None if
+                that is what it holds now.
         """
-        batch = dataclasses.replace(batch, old_log_probs=_of_answers(old, questions, batch))
-        metrics: dict[str, float] = {"reward": batch.returns.mean().item()}
+        log_probs = self.policy.log_probs(lesson.prompts, lesson.batch.token_ids)
+        log_probs.retain_grad()
+        lesson = self._scored(lesson, log_probs.detach(), old)
+        metrics: dict[str, float] = {"reward": lesson.batch.returns.mean().item()}
         policy_trains = True
         if self.critic is not None:
-            batch, seen = self.critic.fit(questions, batch)
+            policy_trains = self.critic.recipe.policy_trains(self.updates)
+            lesson, seen = self.critic.fit(lesson)
             metrics |= seen
-            policy_trains = self.critic.recipe.policy_trains(self._updates)
-        log_probs = self.log_probs(questions, batch)
-        log_probs.retain_grad()
-        advantages = self.estimator.advantage(batch)
-        fixed = self.estimator.fixed(log_probs, batch, advantages)
+        batch, estimator = lesson.batch, self.method.estimator
+        advantages = estimator.advantage(batch)
+        fixed = estimator.fixed(log_probs, batch, advantages)
         total = fixed.total(batch, log_probs)
         loss = fixed.loss(log_probs, batch, advantages=advantages, total=total)
-        self._optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.get_total_norm([w.grad for w in self.policy.parameters() if w.grad is not None])
-        # A non-finite step would end the run without a word; refused, it is a count in the log.
-        refused = not (math.isfinite(norm) and math.isfinite(loss.detach()))
-        if policy_trains and not refused:
-            self._optimizer.step()
-        self._updates += 1
-        return (
-            metrics
-            | self._seen(fixed, log_probs, batch, advantages)
-            | {
-                "loss": loss.item(),
-                "gradient_norm": norm.item(),
-                "refused": float(refused),
-            }
-            | self._exactly()
-        )
+        metrics |= seen_by(fixed, log_probs, batch, advantages)
+        metrics |= self._step(loss.item(), batch, policy_trains=policy_trains)
+        if self.baseline is not None:
+            self.baseline = self.baseline.extended(batch)
+        self.updates += 1
+        return metrics
 
-    @staticmethod
-    def _seen(
-        fixed: Estimator,
-        log_probs: Float[Tensor, "B T"],
-        batch: Batch,
-        advantages: Float[Tensor, "B T"],
-    ) -> dict[str, float]:
-        """What this update's data looked like to the weights that met it."""
-        mask = batch.action_mask
+    def pushed(self) -> None:
+        """Engines hold the present weights from now on."""
+        if self.method.after_push is not None:
+            self.method.after_push(self.optimizer)
+
+    def _scored(self, lesson: Lesson, now: Float[Tensor, "B T"], old: Speaker | None) -> Lesson:
+        """The lesson with everything that other weights, or earlier rollouts, say of it."""
+        batch, prompts, tokens = lesson.batch, lesson.prompts, lesson.batch.token_ids
         with torch.no_grad():
-            drift = log_probs.detach() - batch.behaviour_log_probs
-            surrogate = fixed.surrogate(log_probs.detach(), batch, advantages)
-        gradient = torch.zeros_like(drift) if log_probs.grad is None else log_probs.grad
-        flow = diagnostics.gradient_flow(surrogate, gradient, advantages, mask)
+            scores: dict[str, Tensor] = {
+                "old_log_probs": now if old is None else old.log_probs(prompts, tokens),
+                # Sampler and trainer are one program here: no engine mismatch.
+                "proximal_log_probs": batch.behaviour_log_probs,
+            }
+            if self.reference is not None:
+                scores["reference_log_probs"] = self.reference.log_probs(prompts, tokens)
+        if self.baseline is not None:
+            scores["baselines"] = self.baseline.baselines(batch.prompt_ids).to(batch.rewards.dtype)
+        return Lesson(prompts=prompts, batch=dataclasses.replace(batch, **scores))
+
+    def _step(self, loss: float, batch: Batch, *, policy_trains: bool) -> dict[str, float]:
+        gradient = [w.grad for w in self._parameters if w.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradient).item()
+        # A non-finite step would end the run without a word; refused, it is a count in the log.
+        refused = not (math.isfinite(norm) and math.isfinite(loss))
+        skipped, cosine, factor = False, math.nan, 1.0
+        if policy_trains and not refused:
+            products = inner_products(gradient, self.previous_gradient)
+            cosine = _cosine(products)
+            previous: Sequence[Tensor] = [g.clone() for g in gradient]
+            if self.method.control is not None:
+                controlled = self.method.control(gradient, self.previous_gradient, products)
+                skipped, previous = controlled.skipped, controlled.previous
+                for own, shaped in zip(gradient, controlled.gradient, strict=True):
+                    own.copy_(shaped)
+            self.previous_gradient = previous
+            if self.method.learning_rate_factor is not None:
+                factor = self.method.learning_rate_factor(batch)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = self.learning_rate * factor
+            if not skipped:
+                self.optimizer.step()
         return {
-            "ess_token": diagnostics.token_ess(drift, mask),
-            "ess_sequence": diagnostics.sequence_ess(drift, mask),
-            "k1": diagnostics.k1(drift, mask),
-            "k3": diagnostics.k3(drift, mask),
-            **{f"{name}_fraction": share for name, share in dataclasses.asdict(flow).items()},
+            "loss": loss,
+            "gradient_norm": norm,
+            "gradient_cosine": cosine,
+            "learning_rate_factor": 0.0 if skipped else factor,
+            "refused": float(refused),
         }
 
-    def _exactly(self) -> dict[str, float]:
-        """Accuracy and entropy of the policy as it is now, over all questions: no sampling error."""
-        says = self.policy.snapshot()
+    def state(self) -> dict[str, Any]:
+        """All that a later update depends on, for a checkpoint; tensors and plain values only."""
+        critic = None if self.critic is None else self.critic.state()
         return {
-            "accuracy": says.gather(-1, self._right).exp().mean().item(),
-            "entropy": -(says.exp() * says).sum(-1).mean().item(),
+            "policy": {name: tensor.clone() for name, tensor in self.policy.state_dict().items()},
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "critic": critic,
+            "previous_gradient": None if self.previous_gradient is None else list(self.previous_gradient),
+            "baseline": None if self.baseline is None else self.baseline.state(),
+            "updates": self.updates,
         }
 
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go back to what `state` returned."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.critic is not None:
+            self.critic.load_state(state["critic"])
+        if self.baseline is not None:
+            self.baseline = self.baseline.recalled(state["baseline"])
+        self.previous_gradient = state["previous_gradient"]
+        self.updates = state["updates"]
 
-def _of_answers(says: LogProbTable, questions: Questions, batch: Batch) -> Float[Tensor, "B T"]:
-    """Log-probs of the answers in the batch, in nats."""
-    modulus = says.shape[1]
-    return says.flatten()[questions.number(modulus) * modulus + batch.token_ids]
+
+def seen_by(
+    fixed: Estimator, log_probs: Float[Tensor, "B T"], batch: Batch, advantages: Float[Tensor, "B T"]
+) -> dict[str, float]:
+    """What an update's data looked like to the weights that met it; after `backward`."""
+    mask = batch.action_mask
+    with torch.no_grad():
+        drift = log_probs.detach() - batch.behaviour_log_probs
+        surrogate = fixed.surrogate(log_probs.detach(), batch, advantages)
+    gradient = torch.zeros_like(drift) if log_probs.grad is None else log_probs.grad
+    flow = diagnostics.gradient_flow(surrogate, gradient, advantages, mask)
+    return {
+        "ess_token": diagnostics.token_ess(drift, mask),
+        "ess_sequence": diagnostics.sequence_ess(drift, mask),
+        "k1": diagnostics.k1(drift, mask),
+        "k3": diagnostics.k3(drift, mask),
+        **{f"{name}_fraction": share for name, share in dataclasses.asdict(flow).items()},
+    }
+
+
+def _cosine(products: Tensor) -> float:
+    own, mixed, earlier = products.tolist()
+    return mixed / math.sqrt(own * earlier) if own > 0 and earlier > 0 else math.nan

@@ -46,6 +46,8 @@ class Policy(Protocol):
 
     def state_dict(self) -> Mapping[str, Tensor]: ...
 
+    def load_state_dict(self, state: Mapping[str, Tensor], /) -> object: ...
+
 
 class Critic(Protocol):
     """The value network."""
@@ -68,6 +70,12 @@ class Sampler(Protocol):
 
     def forget(self, before: int, /) -> None:
         """Nothing will be sampled by versions older than this any more."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Versions and weights, for a checkpoint."""
+
+    def load_state(self, state: Mapping[str, Tensor], /) -> None:
+        """Go back to what `state` returned."""
 
     def sample(self, traffic: Traffic, /) -> Lesson:
         """The rollouts that this update trains on, each token by the version that the schedule dictates.

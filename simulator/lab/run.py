@@ -8,31 +8,47 @@ from collections.abc import Callable
 import pyarrow.compute as pc
 import torch
 
-from algorithms.estimator import Estimator
 from simulator.lab.bridge import LearningWorkload
+from simulator.lab.checkpoint import CheckpointedWorkload, Checkpoints
 from simulator.lab.config import LearnConfig
+from simulator.lab.imposed import run_imposed
+from simulator.lab.methods import Method
+from simulator.lab.student import Learned, Student
 from simulator.pipeline.pipeline import Run, run
 
 
 def learn(
     config: LearnConfig,
     *,
-    estimator: Estimator | None = None,
+    method: Method | None = None,
     progress: Callable[[int], None] | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Run:
-    """Simulate the pipeline of `config` with a small model that samples and learns in it.
+    """A small model samples and learns under the schedule of `config`: of its pipeline, or of an exact lag.
 
     Args:
-        config: pipeline, estimator by name, world.
-        estimator: one of your own, in place of the one that `config` names.
+        config: schedule, estimator by name, world.
+        method: an estimator of your own, in place of the one that `config` names.
         progress: called with the number of updates done, after each.
+        checkpoints: go on from what is kept there, and keep what is learned.
+
+    Raises:
+        ValueError: a checkpoint of another run.
 
     Warns:
         UserWarning: no token had an advantage in any update, so nothing can have been learned.
     """
     # Matrices this small lose time on a second thread, and one thread gives one order of summation.
     torch.set_num_threads(1)
-    finished = run(config.pipeline, LearningWorkload(config, estimator), progress=progress)
+    student = Student(config, method)
+    if config.imposed_lag_updates is not None:
+        finished = _imposed(student, progress, checkpoints)
+    elif checkpoints is None:
+        finished = run(config.pipeline, LearningWorkload(student), progress=progress)
+    else:
+        finished = run(config.pipeline, CheckpointedWorkload(student, checkpoints), progress=progress)
+    if checkpoints is not None:
+        checkpoints.remove()
     updates = finished.log.updates
     if len(updates) and pc.all(pc.equal(updates["zero_fraction"], 1.0)).as_py():
         warnings.warn(
@@ -41,3 +57,27 @@ def learn(
             stacklevel=2,
         )
     return finished
+
+
+def _imposed(
+    student: Student, progress: Callable[[int], None] | None, checkpoints: Checkpoints | None
+) -> Run:
+    done = 0
+
+    def after(learned: Learned) -> None:
+        nonlocal done
+        done += 1
+        if checkpoints is not None and done > len(checkpoints.done):
+            checkpoints.done.append(learned)
+        if progress is not None:
+            progress(done)
+
+    if checkpoints is None:
+        return run_imposed(student, after=after)
+    return run_imposed(
+        student,
+        first_update=checkpoints.restore(student),
+        recalled=checkpoints.done.__getitem__,
+        before=lambda traffic: checkpoints.before(student, traffic),
+        after=after,
+    )

@@ -89,25 +89,32 @@ def test_every_token_masked_is_zero_and_a_masked_row_is_no_rollout():
 def test_an_update_that_rejects_everything_is_counted_and_has_no_nan():
     """A32: SAO, every token fifty nats out of the band: loss and gradient 0, masked share 1."""
     student = learner(sao())
-    questions, batch_ = sampled_by(student, rollouts=16, group_size=1)
+    lesson = sampled_by(student, rollouts=16, group_size=1)
+    batch_ = lesson.batch
     right = batch_.rewards.clone()
     # A token without advantage would not count as masked, and equal returns explain no variance.
     right[:, -1] = torch.arange(1.0, 17.0)
     far = dataclasses.replace(batch_, behaviour_log_probs=batch_.behaviour_log_probs - 50.0, rewards=right)
-    seen = student.update(questions, far, student.policy.snapshot())
+    seen = student.update(dataclasses.replace(lesson, batch=far))
     assert seen["loss"] == seen["gradient_norm"] == seen["refused"] == 0.0
     assert seen["masked_fraction"] == 1.0
+    # A first gradient has no previous one, and one of zeros no direction.
+    assert math.isnan(seen.pop("gradient_cosine"))
     assert all(math.isfinite(value) for value in seen.values())
 
 
 def test_an_update_without_action_tokens_has_no_nan_but_the_one_that_says_so():
     """A32: explained variance of no returns is undefined, and says NaN by contract."""
     student = learner(sao())
-    questions, batch_ = sampled_by(student, rollouts=16, group_size=1)
+    lesson = sampled_by(student, rollouts=16, group_size=1)
+    batch_ = lesson.batch
     empty = dataclasses.replace(batch_, action_mask=torch.zeros_like(batch_.action_mask))
-    seen = student.update(questions, empty, student.policy.snapshot())
+    seen = student.update(dataclasses.replace(lesson, batch=empty))
     assert seen["loss"] == seen["gradient_norm"] == seen["refused"] == 0.0
-    assert [name for name, value in seen.items() if math.isnan(value)] == ["explained_variance"]
+    assert [name for name, value in seen.items() if math.isnan(value)] == [
+        "explained_variance",
+        "gradient_cosine",
+    ]
 
 
 LOG_RATIO = [0.1, -1.5, 0.8, -10.0, 0.3]

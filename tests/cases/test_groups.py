@@ -23,11 +23,13 @@ from algorithms.grpo import grpo_behaviour_clip
 from algorithms.sao import sao
 from simulator.config import PipelineConfig
 from simulator.lab.config import LearnConfig
-from simulator.lab.modular_addition import ModularAddition, answered, right_answers
+from simulator.lab.methods import Method
+from simulator.lab.models.tables import TableSpeaker
 from simulator.lab.run import learn
-from simulator.lab.snapshots import Snapshots
+from simulator.lab.tasks.modular_addition import ModularAddition, right_answers
 from simulator.world.lengths import LogNormal
 from tests.algorithms.make import bandit, rows
+from tests.simulator.lab.worlds import traffic
 
 
 def close(got: torch.Tensor, wanted: list[float], atol: float = 1e-6) -> None:
@@ -63,7 +65,7 @@ def small(estimator: Estimator, group_size: int) -> None:
         **({"critic_updates": 2, "critic_update_s": 0.1} if group_size == 1 else {}),
     )
     name = "sao" if group_size == 1 else "grpo"
-    learn(LearnConfig(pipeline=pipeline, estimator=name), estimator=estimator)
+    learn(LearnConfig(pipeline=pipeline, estimator=name), method=Method(estimator=estimator))
 
 
 def test_a_run_without_any_advantage_says_so():
@@ -90,12 +92,10 @@ def test_how_many_groups_have_no_signal(size: int, wanted: float):
     assert p**size + (1 - p) ** size == pytest.approx(wanted, abs=5e-5)
     says = torch.full((modulus**2, modulus), (1 - p) / (modulus - 1)).log()
     says.scatter_(1, right_answers(modulus)[:, None], float(np.log(p)))
-    engines = Snapshots()
-    engines.publish(0, says)
-    world, ids = ModularAddition(modulus=modulus, questions=1, seed=0), np.arange(groups * size)
-    questions, versions = world.prompts(ids // size), torch.zeros(groups * size, 1, dtype=torch.long)
-    sampled = engines.sample(questions, versions, world.uniforms(ids))
-    rolled = answered(questions, sampled, versions, torch.from_numpy(ids // size), modulus=modulus)
+    world = ModularAddition(modulus=modulus, questions=1, hidden=1, seed=0)
+    engines = world.sampler()
+    engines.publish(0, TableSpeaker(says, world.policy().contexts))
+    rolled = engines.sample(traffic(groups * size, group_size=size)).batch
     kept = len(drop_uniform_groups_in_parts(rolled, size * 100)) / size
     error = (wanted * (1 - wanted) / groups) ** 0.5
     assert 1 - kept / groups == pytest.approx(wanted, abs=4 * error)

@@ -136,12 +136,12 @@ def test_small_steps_are_lost_on_half_precision_weights_and_no_weight_here_is_on
     assert ends[torch.bfloat16] == 1.0
     student = learner(sao(critic=CriticRecipe(critic_only_updates=0)), rate=1e-5)
     assert student.critic is not None
-    weights = [*student.policy.parameters(), *student.critic.network.parameters()]
+    critic = [weight for _, weight in student.critic.network.named_parameters()]
+    weights = [*student.policy.parameters(), *critic]
     assert {w.dtype for w in weights} == {torch.float32}
     before = [w.detach().clone() for w in weights]
     for _ in range(3):
-        questions, rolled = sampled_by(student, group_size=1)
-        student.update(questions, rolled, student.policy.snapshot())
+        student.update(sampled_by(student, group_size=1))
     assert all(not torch.equal(a, b) for a, b in zip(before, weights, strict=True))
 
 
@@ -150,8 +150,9 @@ def test_at_learning_rate_zero_nothing_is_clipped_masked_or_moved():
     for estimator, group_size in ((grpo(), 8), (sao(), 1)):
         student = learner(estimator, rate=0.0)
         for _ in range(2):
-            questions, rolled = sampled_by(student, group_size=group_size)
-            seen = student.update(questions, rolled, student.policy.snapshot())
+            lesson = sampled_by(student, group_size=group_size)
+            rolled = lesson.batch
+            seen = student.update(lesson)
             assert seen["clipped_fraction"] == seen["masked_fraction"] == 0.0
-            drift = per_token(student.log_probs(questions, rolled).detach(), rolled)
+            drift = per_token(student.policy.log_probs(lesson.prompts, rolled.token_ids).detach(), rolled)
             assert drift.abs().mean() < 1e-5

@@ -155,6 +155,10 @@ class Decoder:
             x = self._finish(x, mixed, layer, order)
         return order.unsort(order.linear(norm(x), self._head))[:, 0]
 
+    def keep(self, rows: Int[Tensor, " b"]) -> None:
+        """Forget all other rollouts; these are numbered anew, in this order."""
+        self._keys, self._values = self._keys[:, rows], self._values[:, rows]
+
     def _embed(
         self, inputs: Int[Tensor, "B n"], positions: Int[Tensor, " n"], order: Order
     ) -> Float[Tensor, "B n W"]:
@@ -204,31 +208,78 @@ def converse(
     rows, width = versions.shape
     asked = prompts.shape[1]
     text = torch.cat([prompts, prompts.new_zeros(rows, width)], dim=1)
-    tokens = text[:, asked:]
-    action_mask = torch.zeros(rows, width, dtype=torch.bool)
-    log_probs = torch.zeros(rows, width)
-    lengths = torch.zeros(rows, dtype=torch.long)
+    chosen = torch.zeros(rows, width, dtype=torch.bool)
+    told = _Table(torch.arange(rows), text, versions, uniforms, chosen, torch.zeros(rows, width))
+    answers = _Table(*(column.clone() for column in told))
     decoder = Decoder(speakers, rows=rows, positions=asked + width)
     decoder.read(torch.arange(rows), text[:, : asked - 1], versions[:, 0])
-    follows = game.follow(prompts, tokens, 0)
-    longest = 0
-    while longest < width and not bool((follows == END).all()):
-        if longest:
-            again = crossing(versions[:, longest] != versions[:, longest - 1]).nonzero()[:, 0]
-            if len(again):
-                decoder.read(again, text[again, : asked + longest - 1], versions[again, longest])
-        logits = decoder.step(text[:, asked + longest - 1], asked + longest - 1, versions[:, longest])
-        chosen, chosen_log_probs = draw(logits, uniforms[:, longest])
-        chooses = follows == CHOOSE
-        tokens[:, longest] = chosen.where(chooses, follows.clamp(min=0))
-        log_probs[:, longest] = chosen_log_probs.where(chooses, 0.0)
-        action_mask[:, longest] = chooses
-        lengths += follows != END
-        longest += 1
-        follows = game.follow(prompts, tokens, longest)
-    longest = max(longest, 1)
-    seen = slice(longest)
-    return Said(tokens[:, seen], action_mask[:, seen], log_probs[:, seen], lengths, follows != END)
+    lengths = torch.full((rows,), width)
+    truncated = torch.ones(rows, dtype=torch.bool)
+    position = 0
+    while True:
+        follows = game.follow(told.text[:, :asked], told.text[:, asked:], position)
+        over = follows == END
+        lengths[told.rows[over]] = lengths[told.rows[over]].clamp(max=position)
+        truncated[told.rows[over]] = False
+        live = (~over).nonzero()[:, 0]
+        if position == width or len(live) == 0:
+            break
+        # Copying what is live costs less than reading on for what is not, once that is half of all.
+        if 2 * len(live) <= len(over):
+            answers.put(told)
+            told = told.some(live)
+            decoder.keep(live)
+            follows = follows[live]
+        _say(decoder, told, follows, position, crossing)
+        position += 1
+    answers.put(told)
+    seen = slice(max(position, 1))
+    return Said(
+        answers.text[:, asked:][:, seen],
+        answers.action_mask[:, seen],
+        answers.log_probs[:, seen],
+        lengths,
+        truncated,
+    )
+
+
+class _Table(NamedTuple):
+    """What is known of the rollouts that are being sampled."""
+
+    rows: Int[Tensor, " b"]
+    """Which of all they are."""
+    text: Int[Tensor, "b N"]
+    """Prompt and response."""
+    versions: Int[Tensor, "b T"]
+    uniforms: Float[Tensor, "b T"]
+    action_mask: Bool[Tensor, "b T"]
+    log_probs: Float[Tensor, "b T"]
+
+    def some(self, index: Int[Tensor, " c"]) -> _Table:
+        return _Table(*(column[index] for column in self))
+
+    def put(self, part: _Table) -> None:
+        for column, piece in zip(self, part, strict=True):
+            column[part.rows] = piece
+
+
+def _say(
+    decoder: Decoder, told: _Table, follows: Int[Tensor, " b"], position: int, crossing: Crossing
+) -> None:
+    """Write one more token of every rollout, in place."""
+    asked = told.text.shape[1] - told.versions.shape[1]
+    versions = told.versions[:, position]
+    last = asked + position - 1
+    if position:
+        again = crossing(versions != told.versions[:, position - 1]).nonzero()[:, 0]
+        if len(again):
+            decoder.read(again, told.text[again, :last], versions[again])
+    logits = decoder.step(told.text[:, last], last, versions)
+    chosen, log_probs = draw(logits, told.uniforms[:, position])
+    chooses = follows == CHOOSE
+    told.text[:, last + 1] = chosen.where(chooses, follows.clamp(min=0))
+    told.log_probs[:, position] = log_probs.where(chooses, 0.0)
+    told.action_mask[:, position] = chooses
 
 
 def draw(logits: Float[Tensor, "B V"], uniforms: Float[Tensor, " B"]) -> tuple[Tensor, Tensor]:

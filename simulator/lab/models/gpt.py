@@ -32,7 +32,7 @@ class Sizes:
 
     width: int = 96
     depth: int = 2
-    heads: int = 3
+    heads: int = 2
     expansion: int = 3
     """Width of the hidden layer between two attentions, over `width`."""
 

@@ -1,31 +1,34 @@
-"""The two small networks: a token policy and a critic of the same family.
+"""The networks of modular addition: a policy that answers one pair at a time, and a critic of its family.
 
 Both start from one-hot pairs (a, b) and one hidden layer, so the critic can be initialised from the
 policy's starting weights, as SAO does. The critic also sees the answers given so far, pooled with equal
 weights: what a causal model sees, without attention.
 
 The world has few questions, so each network is evaluated once on all of them and looked up: exact, and
-several times faster than one evaluation a token.
+several times faster than one evaluation a token. A prompt is its a's, followed by its b's.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TypeAlias, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
-from simulator.lab.modular_addition import Questions
+from simulator.lab.models.tables import Table, TableSpeaker, of_tokens
 
-LogProbTable: TypeAlias = Float[Tensor, "Q V"]
-"""Log-probability in nats of every answer (column) to every question (row, numbered a V + b)."""
+
+def question_numbers(prompts: Int[Tensor, "B 2T"], modulus: int) -> Int[Tensor, "B T"]:
+    """Each question's place a V + b in a list of all of them."""
+    a, b = prompts.chunk(2, dim=1)
+    return a * modulus + b
 
 
 @final
-class TokenPolicy(nn.Module):
+class PairPolicy(nn.Module):
     """One-hot pair -> hidden ReLU layer -> logits over answers: about 2,000 parameters."""
 
     def __init__(self, *, modulus: int, hidden: int, generator: torch.Generator) -> None:
@@ -39,23 +42,28 @@ class TokenPolicy(nn.Module):
         )
         self.second_bias = nn.Parameter(torch.zeros(modulus))
 
-    def forward(self) -> LogProbTable:
+    def forward(self) -> Table:
         """What the policy says to every question."""
         hidden = torch.relu(_pairs(self.first, self.modulus) + self.first_bias)
         return (hidden @ self.second + self.second_bias).log_softmax(-1)
 
-    def snapshot(self) -> LogProbTable:
-        """The same as it is now, for good: what a weight push makes an engine say."""
+    def contexts(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:  # noqa: ARG002
+        """The policy sees its current question, and nothing else."""
+        return question_numbers(prompts, self.modulus)
+
+    def log_probs(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
+        return of_tokens(self(), self.contexts(prompts, tokens), tokens)
+
+    def snapshot(self) -> TableSpeaker:
         with torch.no_grad():
-            table: Tensor = self()
-        return table
+            return TableSpeaker(self(), self.contexts)
 
 
 @final
-class TokenCritic(nn.Module):
+class PairCritic(nn.Module):
     """V(s_t): the questions up to t and the answers before t -> expected reward of the rollout."""
 
-    def __init__(self, policy: TokenPolicy, *, generator: torch.Generator) -> None:
+    def __init__(self, policy: PairPolicy, *, generator: torch.Generator) -> None:
         super().__init__()
         hidden, modulus = policy.second.shape
         self.modulus = modulus
@@ -74,15 +82,15 @@ class TokenCritic(nn.Module):
         self.head = nn.Parameter(torch.zeros(hidden))
         self.head_bias = nn.Parameter(torch.zeros(()))
 
-    def forward(self, questions: Questions, answers: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def values(self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], /) -> Float[Tensor, "B T"]:
         """Values in units of reward; position t never sees answer t or later."""
-        length, number = answers.shape[1], questions.number(self.modulus)
+        length, number = tokens.shape[1], question_numbers(prompts, self.modulus)
         asked = embedding(number, torch.relu(_pairs(self.pair, self.modulus) + self.pair_bias))
         said = _pairs(self.answered_pair, self.modulus)[:, None] + self.answer + self.answered_bias
-        answered = embedding(number * self.modulus + answers, torch.relu(said).flatten(0, 1))
+        answered = embedding(number * self.modulus + tokens, torch.relu(said).flatten(0, 1))
         # Shifted, not subtracted: subtraction would leave the present answer's rounding error behind.
         before = pad(answered[:, :-1].cumsum(1), (0, 0, 1, 0)) / length
-        clock = (torch.arange(length, dtype=before.dtype) / length).expand(answers.shape)
+        clock = (torch.arange(length, dtype=before.dtype) / length).expand(tokens.shape)
         state = torch.cat([asked, before, clock[..., None]], dim=-1)
         return torch.relu(state @ self.mix + self.mix_bias) @ self.head + self.head_bias
 
