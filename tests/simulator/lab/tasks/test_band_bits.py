@@ -124,7 +124,8 @@ def test_fresh_data_learns_and_data_64_updates_old_ruins_what_is_not_held_back()
         ("none", 64, 0.0, 0.01),
         ("token ratio", 64, 0.0, 0.05),
         ("ppo clip", 64, 0.5, 0.65),
-        ("mask", 64, 0.05, 0.5),
+        # It swings, from about .15 to .55, with the period of the lag: where it ends is where it is stopped.
+        ("mask", 64, 0.05, 0.6),
         ("truncated rollout weight", 64, 0.7, 0.95),
     ],
 )
