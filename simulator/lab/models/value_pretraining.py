@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
 
 from algorithms.critic import CriticRecipe, freeze, value_loss
 from simulator.lab.parts import Critic, Lesson
@@ -40,14 +43,24 @@ def pretrained(
     for lesson in lessons:
         targets = None
         for _ in range(recipe.updates_per_policy_update):
-            values = critic.values(lesson.prompts, lesson.batch.token_ids)
+            values, after = with_the_value_after(critic, lesson)
             if targets is None:
-                targets = recipe.targets(dataclasses.replace(lesson.batch, values=values.detach()))
+                known = {"values": values.detach(), "bootstrap_values": after.detach()}
+                targets = recipe.targets(dataclasses.replace(lesson.batch, **known))
             fitted = recipe.fitted(lesson.batch)
             optimizer.zero_grad()
             value_loss(values, targets, fitted, fitted.sum()).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return critic
+
+
+def with_the_value_after(critic: Critic, lesson: Lesson) -> tuple[Float[Tensor, "B T"], Float[Tensor, " B"]]:
+    """Values of all states, and of the state after the last column: the bootstrap of truncated rollouts.
+
+    A truncated rollout has as many tokens as there can be, so it reaches to the last column.
+    """
+    values = critic.values(lesson.prompts, functional.pad(lesson.batch.token_ids, (0, 1)))
+    return values[:, :-1], values[:, -1]
 
 
 def in_batches(make: Callable[[int, int], Lesson], rollouts: int, *, batch: int = 128) -> Iterable[Lesson]:

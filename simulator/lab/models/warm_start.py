@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from simulator import streams
 from simulator.lab import draws
-from simulator.lab.models import decoding, gpt
+from simulator.lab.models import decoding, gpt, kv_cache
 from simulator.lab.models.decoding import converse
 from simulator.lab.models.gpt import Gpt, Sizes
 from simulator.lab.tasks.game import Game
@@ -152,7 +152,15 @@ def digest(game: Game, sizes: Sizes, seed: int, recipe: WarmStart, lessons: Less
     prompts = game.prompts(lessons.checks)
     for tensor in (prompts, *game.demonstration(prompts)):
         total.update(tensor.numpy().tobytes())
-    for module in (streams, draws, gpt, decoding, sys.modules[type(game).__module__], sys.modules[__name__]):
+    for module in (
+        streams,
+        draws,
+        gpt,
+        kv_cache,
+        decoding,
+        sys.modules[type(game).__module__],
+        sys.modules[__name__],
+    ):
         total.update(Path(str(module.__file__)).read_bytes() + b"\0")
     return total.hexdigest()
 

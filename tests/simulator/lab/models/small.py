@@ -57,7 +57,7 @@ class Sums:
         return 1.0
 
 
-def network(seed: int = 0, game: Sums = Sums(), *, sharpness: float = 6.0) -> Gpt:  # noqa: B008
+def network(seed: int = 0, game: Sums = Sums(), *, sharpness: float = 6.0) -> Gpt:
     """Weights with opinions: a head of the usual size would make all tokens nearly equal."""
     model = Gpt(
         SIZES,
@@ -72,7 +72,7 @@ def network(seed: int = 0, game: Sums = Sums(), *, sharpness: float = 6.0) -> Gp
     return model
 
 
-def asked(rows: int, game: Sums = Sums(), *, first: int = 0) -> tuple[Tensor, Tensor]:  # noqa: B008
+def asked(rows: int, game: Sums = Sums(), *, first: int = 0) -> tuple[Tensor, Tensor]:
     """Prompts and uniforms."""
     generator = torch.Generator().manual_seed(first)
     prompts = game.prompts(first + np.arange(rows))
