@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from analysis.fits import fit
 from analysis.statistics import Interval, share_difference, t_interval
 from analysis.survival import logrank_p, restricted
 from simulator.studies.hypothesis import Hypothesis, Kind
@@ -26,9 +27,10 @@ class Evidence:
     """What a claim is decided by."""
 
     interval: Interval
-    """How much better `better_arm` is, in the metric's unit; for a threshold, how far beyond it."""
+    """How much better `better_arm` is, in the metric's unit; for a threshold, how far beyond it; for a
+    fitted quantity, its value."""
     p_value: float
-    """Two-sided, of no difference; NaN where it is undefined."""
+    """Two-sided, of no difference; NaN where it is undefined, as it is for a fitted quantity."""
     test: str
     n: str
     seeds: int
@@ -108,9 +110,10 @@ def _time_to_target(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
 
 
 def _threshold(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
+    assert hypothesis.better_arm is not None  # the record says so at birth
+    assert hypothesis.threshold is not None
     values = _of(outcomes, hypothesis.better_arm, hypothesis.metric).to_numpy(dtype=float)
     known = values[np.isfinite(values)]
-    assert hypothesis.threshold is not None  # the record says so at birth
     margins = _sign(hypothesis) * (known - hypothesis.threshold)
     interval, p_value = t_interval(margins, confidence=hypothesis.confidence)
     missing = f"; {len(values) - len(known)} seeds without a value" if len(known) < len(values) else ""
@@ -121,6 +124,18 @@ def _threshold(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
         n=f"{len(known)} seeds",
         seeds=len(known),
         note=f"margin to {hypothesis.threshold:g}{missing}",
+    )
+
+
+def _fitted(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
+    found = fit(hypothesis.metric, outcomes, arms=hypothesis.arms, confidence=hypothesis.confidence)
+    return Evidence(
+        interval=found.interval,
+        p_value=math.nan,
+        test="no test",
+        n=found.runs,
+        seeds=found.seeds,
+        note=found.note,
     )
 
 
@@ -140,7 +155,8 @@ def _of(outcomes: pd.DataFrame, arm: str, metric: str) -> pd.Series[float]:
 
 
 def _arms(hypothesis: Hypothesis) -> tuple[str, str]:
-    assert hypothesis.worse_arm is not None  # the record says so at birth
+    assert hypothesis.better_arm is not None  # the record says so at birth
+    assert hypothesis.worse_arm is not None
     return hypothesis.better_arm, hypothesis.worse_arm
 
 
@@ -165,4 +181,5 @@ _KINDS: Final[dict[Kind, Callable[[Hypothesis, pd.DataFrame], Evidence]]] = {
     "event_share": _event_share,
     "time_to_target": _time_to_target,
     "threshold": _threshold,
+    "fitted": _fitted,
 }

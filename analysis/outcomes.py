@@ -42,8 +42,9 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     time to the end of the last update.
     `hours_to_target` is NaN where the target was never reached; `hours` is how long that seed was watched.
     `event_update` is the update of the collapse, or the last one that was watched; `collapsed_at_update` is
-    NaN where there was none. `compute_hours` are machine hours of work (`analysis.compute`); recoveries and
-    alarms are those of `analysis.recovery` and `analysis.alarm`.
+    NaN where there was none; one that began after `watched_until_update` could not be told from a dip.
+    `compute_hours` are machine hours of work (`analysis.compute`); recoveries and alarms are those of
+    `analysis.recovery` and `analysis.alarm`.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
     """
     return {
@@ -142,6 +143,7 @@ def _learning(run: Run, criteria: Criteria) -> dict[str, object]:
             "stalled": False,
             "event_update": math.nan,
             "collapsed_at_update": math.nan,
+            "watched_until_update": math.nan,
             **alarm_outcomes(run.updates.iloc[:0], Collapse(happened=False, update=math.nan), criteria),
             "fate": "not measured",
         }
@@ -159,6 +161,8 @@ def _learning(run: Run, criteria: Criteria) -> dict[str, object]:
         "stalled": ended == "stalled",
         "event_update": event.update,
         "collapsed_at_update": event.update if event.happened else math.nan,
+        # A spell that begins later is cut short by the budget.
+        "watched_until_update": float(run.updates["version"].max()) - criteria.collapse_window_updates + 1,
         **alarm_outcomes(run.updates, event, criteria),
         **(recovery_outcomes(run.updates, criteria) if criteria.shift_updates else {}),
         "fate": ended,

@@ -14,7 +14,16 @@ import pandas as pd
 from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
-from analysis.report_words import claims, definitions, headline, missing_runs, provenance, scope, seeds_by_arm
+from analysis.report_words import (
+    claims,
+    definitions,
+    headline,
+    missing_runs,
+    multiplicity,
+    provenance,
+    scope,
+    seeds_by_arm,
+)
 from analysis.run_page import run_sections
 from analysis.run_pictures import run_pictures
 from analysis.runs import Run, load_runs, only_run, read_json
@@ -118,11 +127,7 @@ def render(report: Report) -> str:
             html.section(
                 "Claims",
                 html.data_table(claims(report.verdicts), corner="id", words=True),
-                html.paragraph(
-                    "Each claim is judged on its own at its stated confidence; no level is corrected for"
-                    f" their number ({len(report.verdicts)}).",
-                    "soft",
-                ),
+                html.paragraph(multiplicity(report.verdicts), "soft"),
             )
         )
     parts += run_sections(report.run) if report.run is not None else []

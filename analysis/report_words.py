@@ -91,20 +91,52 @@ def scope(outcomes: pd.DataFrame) -> str:
 def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     rows = verdict_rows(verdicts).set_index("id")
     found = [
-        f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]; claimed: more than {row['beyond']:g}"
+        f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]; claimed: {_claimed(row)}"
         for _, row in rows.iterrows()
     ]
-    tested = [f"{row['test']}, {p_value(row['p_value'])}; {row['n']}" for _, row in rows.iterrows()]
+    tested = [_tested(row) for _, row in rows.iterrows()]
     return pd.DataFrame(
         {
             "claim": rows["claim"],
             "verdict": rows["verdict"],
-            "better by": found,
+            "better by, or value": found,
             "test": tested,
             "note": rows["note"],
             "source": rows["source"],
         },
         index=rows.index,
+    )
+
+
+def _claimed(row: pd.Series[Any]) -> str:
+    if row["between"] is None:
+        return f"more than {row['beyond']:g}"
+    low, high = row["between"]
+    return f"between {low:g} and {high:g}"
+
+
+def _tested(row: pd.Series[Any]) -> str:
+    """Test, p value, its correction for the number of claims, kind of interval, and n."""
+    interval = f"interval: {row['interval']}; {row['n']}"
+    if math.isnan(row["p_value"]):
+        return f"{row['test']}; {interval}"
+    return f"{row['test']}, {p_value(row['p_value'])} ({p_value(row['p_holm'])} by Holm); {interval}"
+
+
+def multiplicity(verdicts: Sequence[Verdict]) -> str:
+    """How many claims were judged, and which of the decided ones would stand if that is corrected for."""
+    rows = verdict_rows(verdicts)
+    tested = rows.loc[rows["p_value"].notna()]
+    said = f"{len(rows)} claims, each judged on its own at its stated confidence; no verdict is corrected."
+    if len(tested) < 2:
+        return said
+    level = tested["id"].map({v.hypothesis.id: 1 - v.hypothesis.confidence for v in verdicts})
+    found = tested["p_value"] <= level
+    lost = tested.loc[found & (tested["p_holm"] > level), "id"].tolist()
+    stands = f"all but {', '.join(lost)}" if lost else "all"
+    return (
+        f"{said} Of {len(tested)} tests, {found.sum()} find a difference; after Holm's correction for their"
+        f" number {stands if found.any() else 'none'} of these still do. Fitted quantities have no test."
     )
 
 

@@ -2,7 +2,8 @@
 
 One rule for every kind of claim: an interval for "how much better", wholly above the smallest difference
 that was claimed to matter, supports the claim; wholly below, it contradicts it; otherwise the verdict is
-"not separable", which is a finding, not a failure. Levels are per claim: of many judged at 95 %, one
+"not separable", which is a finding, not a failure. A fitted quantity is claimed to lie between two values:
+wholly inside supports, wholly outside contradicts. Levels are per claim: of many judged at 95 %, one
 interval in twenty misses, so a report states how many were judged.
 """
 
@@ -60,16 +61,19 @@ def judge(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Verdict:
     Raises:
         ValueError: if the metric is no column of the outcomes, or a seed of an arm is there twice.
     """
-    if hypothesis.metric not in outcomes.columns:
+    if hypothesis.kind != "fitted" and hypothesis.metric not in outcomes.columns:
         raise ValueError(
             f"hypothesis {hypothesis.id!r}: outcomes carry no {hypothesis.metric!r}; "
             f"they have {sorted(map(str, outcomes.columns))}"
         )
     check_seeds(outcomes)
     found = evidence(hypothesis, outcomes)
-    return Verdict(
-        hypothesis=hypothesis, evidence=found, verdict=decide(found, hypothesis.minimum_difference)
+    verdict = (
+        decide(found, hypothesis.minimum_difference)
+        if hypothesis.between is None
+        else decide_between(found, hypothesis.between)
     )
+    return Verdict(hypothesis=hypothesis, evidence=found, verdict=verdict)
 
 
 def judge_all(hypotheses: Sequence[Hypothesis], outcomes: pd.DataFrame) -> list[Verdict]:
@@ -91,8 +95,33 @@ def decide(found: Evidence, beyond: float) -> Judgement:
     return "not separable"
 
 
+def decide_between(found: Evidence, between: tuple[float, float]) -> Judgement:
+    """An interval wholly inside supports, one wholly outside contradicts."""
+    low, high = found.interval.low, found.interval.high
+    if math.isnan(low) or math.isnan(high) or found.seeds < MINIMUM_SEEDS:
+        return "not separable"
+    if between[0] <= low and high <= between[1]:
+        return "supported"
+    return "contradicted" if high < between[0] or low > between[1] else "not separable"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values made fit for their number, by Holm's steps; NaN stays NaN and is not counted.
+
+    References:
+        Holm 1979, https://www.jstor.org/stable/4615733.
+    """
+    known = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
+    adjusted, reach = [math.nan] * len(p_values), 0.0
+    for rank, (p, i) in enumerate(known):
+        reach = max(reach, min(1.0, (len(known) - rank) * p))
+        adjusted[i] = reach
+    return adjusted
+
+
 def verdict_rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """One row a claim: what was needed, what was found, and how sure."""
+    adjusted = holm([v.evidence.p_value for v in verdicts])
     return pd.DataFrame(
         [
             {
@@ -103,12 +132,15 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
                 "low": v.interval.low,
                 "high": v.interval.high,
                 "beyond": v.hypothesis.minimum_difference,
+                "between": v.hypothesis.between,
                 "n": v.evidence.n,
                 "p_value": v.evidence.p_value,
+                "p_holm": p_holm,
                 "test": v.evidence.test,
+                "interval": v.interval.method,
                 "note": v.note,
                 "source": v.hypothesis.source,
             }
-            for v in verdicts
+            for v, p_holm in zip(verdicts, adjusted, strict=True)
         ]
     )
