@@ -24,7 +24,7 @@ class LearnConfig(BaseModel):
     pipeline: PipelineConfig
     """With an imposed lag only its seed, sizes, counts of updates and critic updates matter."""
     estimator: EstimatorName
-    world: World = ModularAdditionWorld()
+    world: Annotated[World, Field(discriminator="kind")] = ModularAdditionWorld()
     """What is learned."""
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Annotated[float, _RATE] = 2e-3

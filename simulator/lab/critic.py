@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, final
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from algorithms import diagnostics
 from algorithms.critic import CriticRecipe, fit, freeze, value_loss
+from algorithms.rollout import Batch
 from simulator.lab.parts import Critic, Lesson
 
 
@@ -53,25 +56,25 @@ class CriticLearner:
 
     def fit(self, lesson: Lesson) -> Valued:
         """K updates toward targets that are fixed before the first of them."""
-        prompts, batch = lesson.prompts, lesson.batch
+        batch, width = lesson.batch, lesson.batch.token_ids.shape[1]
         # With its graph, which the first update needs; the second and later ones make their own.
-        graphs = [self.network.values(prompts, batch.token_ids)]
+        graphs = [self._values(lesson)]
         before = graphs[0].detach()
-        targets = self.recipe.targets(dataclasses.replace(batch, values=before))
+        targets = self.recipe.targets(valued(batch, before))
         fitted = self.recipe.fitted(batch)
         total = fitted.sum()
         losses: list[float] = []
         norms: list[float] = []
 
-        def predict() -> torch.Tensor:
+        def predict() -> Tensor:
             if graphs:
                 return before
             with torch.no_grad():
-                return self.network.values(prompts, batch.token_ids)
+                return self._values(lesson)
 
         def update() -> None:
-            predicted = graphs.pop() if graphs else self.network.values(prompts, batch.token_ids)
-            loss = value_loss(predicted, targets, fitted, total)
+            predicted = graphs.pop() if graphs else self._values(lesson)
+            loss = value_loss(predicted[:, :width], targets, fitted, total)
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             gradients = [p.grad for p in self._trained if p.grad is not None]
@@ -88,9 +91,18 @@ class CriticLearner:
         metrics = {
             "critic_loss": losses[0],
             "critic_gradient_norm": norms[0],
-            "explained_variance": diagnostics.explained_variance(before, targets, batch.action_mask),
+            "explained_variance": diagnostics.explained_variance(
+                before[:, :width], targets, batch.action_mask
+            ),
         }
-        return Valued(Lesson(prompts=prompts, batch=dataclasses.replace(batch, values=values)), metrics)
+        return Valued(Lesson(prompts=lesson.prompts, batch=valued(batch, values)), metrics)
+
+    def _values(self, lesson: Lesson) -> Float[Tensor, "B n"]:
+        """Of every token; and of the state after the last one, if a rollout was cut there."""
+        tokens = lesson.batch.token_ids
+        if lesson.batch.truncated.any():
+            tokens = pad(tokens, (0, 1))
+        return self.network.values(lesson.prompts, tokens)
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
@@ -107,3 +119,13 @@ class CriticLearner:
                 parameter.copy_(state["weights"][name])
         self.optimizer.load_state_dict(state["optimizer"])
         self._fits = state["fits"]
+
+
+def valued(batch: Batch, values: Float[Tensor, "B n"]) -> Batch:
+    """The batch with its values; a column more than it has tokens holds those of the states after them.
+
+    A truncated rollout fills the width of its batch, so its last state is there.
+    """
+    width = batch.token_ids.shape[1]
+    after = values[:, width] if values.shape[1] > width else None
+    return dataclasses.replace(batch, values=values[:, :width], bootstrap_values=after)
