@@ -134,11 +134,9 @@ class ToolLookup:
         self, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"], action_mask: Bool[Tensor, "B T"], /
     ) -> Float[Tensor, " B"]:
         """1 for the value at the end of the chain, 0 for another, or none."""
-        answers = ((tokens == ANSWER) & action_mask)[:, :-1]
-        # The token after the first ANSWER is what is answered, even if it is one more ANSWER.
-        first = answers & (answers.cumsum(-1) == 1)
-        right = (tokens[:, 1:] == self._value(prompts)[:, None]) & action_mask[:, 1:]
-        return (first & right).any(-1).float()
+        # Nothing is chosen after ANSWER and a token more, so the mask leaves at most one pair.
+        answered = (tokens[:, :-1] == ANSWER) & action_mask[:, 1:]
+        return (answered & (tokens[:, 1:] == self._value(prompts)[:, None])).any(-1).float()
 
     def demonstration(self, prompts: Int[Tensor, "B P"], /) -> Demonstration:
         """Right play of an environment that does not crash."""

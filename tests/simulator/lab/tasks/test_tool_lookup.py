@@ -136,6 +136,20 @@ def test_a_crash_ends_the_episode_without_reward() -> None:
     assert abs(int(crashed.sum()) - 0.2 * calls) < 4 * math.sqrt(calls * 0.2 * 0.8)
 
 
+def test_padding_crashes_nothing_and_earns_nothing() -> None:
+    prompt = prompt_of(4)
+    (start, _, _), value = chain(prompt, 4)
+    wrong = VALUES + (value - VALUES + 1) % NODES
+    tokens, mask = say(GAME, prompt, [CALL, start, ANSWER, wrong])
+    spare = GAME.response_tokens - len(tokens)
+    for junk in ([CALL, 0, CRASH], [ANSWER, value], [value, ANSWER]):
+        row = torch.tensor([tokens + (junk * spare)[:spare]])
+        assert not GAME.crashed(row).any()
+        assert GAME.rewards(prompt[None], row, torch.tensor([mask + [False] * spare])).item() == 0
+        for t in range(len(tokens), GAME.response_tokens + 1):
+            assert GAME.follow(prompt[None], row, t).item() == END
+
+
 def test_equal_transcripts_meet_equal_fates_and_others_their_own() -> None:
     game = ToolLookup(seed=5, most_turns=8, crash_probability=0.5)
     prompt = prompt_of(2)
