@@ -16,7 +16,7 @@ from simulator.lab.tasks.carry_addition import STOP, CarryAddition
 from simulator.lab.tasks.played import HELD_OUT, RANGE, VALUE_PRETRAINING, WARM_START, Played
 from simulator.lab.traffic import Part, Traffic
 
-WARM = WarmStart(accuracy=0.02, most_steps=400, batch=64, learning_rate=5e-3)
+WARM = WarmStart(accuracy=0.15, most_steps=900, batch=64, learning_rate=5e-3)
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def test_the_starting_policy_is_the_warm_start_every_time():
     with torch.no_grad():
         next(first.parameters()).add_(1.0)
     assert torch.equal(task.policy().snapshot().vector, second.snapshot().vector)
-    assert task.measure(second, 0)["accuracy"] > 0.005
+    assert task.measure(second, 0)["accuracy"] > 0.05
 
 
 def test_a_lesson_is_what_the_schedule_dictates():
