@@ -64,7 +64,7 @@ def test_more_rollouts_leave_less_error():
     constant = (fresh.batch.returns[:, None] - fresh.batch.returns.mean()).square()
     assert errors[2] < errors[1]
     # The last knows more than the mean reward.
-    assert errors[2] < 0.9 * (constant * mask).sum() / mask.sum()
+    assert errors[2] < 0.95 * (constant * mask).sum() / mask.sum()
 
 
 def test_the_value_after_the_last_token_has_seen_it():
