@@ -16,6 +16,7 @@ import itertools
 import os
 import platform
 import secrets
+import socket
 import tempfile
 import time
 import traceback
@@ -75,9 +76,12 @@ def run_cells(
                 on_end(outcomes[-1])
                 if interrupted():
                     raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            for task in running:
-                ray.cancel(task, force=True)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                for task in running:
+                    ray.cancel(task, force=True)
+            if interrupted():  # inside Ray, an interrupt may come out as an error of another name
+                raise KeyboardInterrupt from None
             raise
 
 
@@ -159,6 +163,7 @@ def _connected(jobs: int | None) -> Iterator[None]:
     address = os.environ.get("RAY_ADDRESS")
     if address:
         try:
+            _knock(address)
             ray.init(log_to_driver=False, logging_level="ERROR")
         except (OSError, RuntimeError, ValueError) as refused:
             why = " ".join(str(refused).split())
@@ -177,3 +182,10 @@ def _connected(jobs: int | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for minutes before it says that nobody answers."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

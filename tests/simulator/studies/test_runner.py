@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,14 +71,6 @@ def finished_by_another(cell: Cell, study: Path) -> None:
 def test_a_cell_that_another_process_finished_first_is_done(tmp_path: Path) -> None:
     ended = run_cells(grid(1)[:1], tmp_path, run=finished_by_another, jobs=1, on_end=lambda _: None)
     assert [outcome.error for outcome in ended] == [None]
-
-
-@pytest.fixture
-def hears_interrupts() -> Iterator[None]:
-    """Tests that run in the background of a shell inherit that SIGINT is ignored, and hand it on."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 class _Deaf:
