@@ -79,13 +79,16 @@ def converse(
     while True:
         follows = game.follow(told.text[:, :asked], told.text[:, asked:], position)
         over = follows == END
-        lengths[told.rows[over]] = lengths[told.rows[over]].clamp(max=position)
-        truncated[told.rows[over]] = False
-        live = (~over).nonzero()[:, 0]
-        if position == width or len(live) == 0:
+        ended = int(over.sum())
+        if ended:
+            gone = told.rows[over]
+            lengths[gone] = lengths[gone].clamp(max=position)
+            truncated[gone] = False
+        if position == width or ended == len(over):
             break
         # Copying what is live costs less than reading on for what is not, once that is half of all.
-        if 2 * len(live) <= len(over):
+        if 2 * ended >= len(over):
+            live = (~over).nonzero()[:, 0]
             answers.put(told)
             told = told.some(live)
             decoder.keep(live)
@@ -131,9 +134,11 @@ def _say(
     versions = told.versions[:, position]
     last = asked + position - 1
     if position:
-        again = crossing(versions != told.versions[:, position - 1]).nonzero()[:, 0]
-        if len(again):
-            decoder.read(again, told.text[again, :last], versions[again])
+        before = told.versions[:, position - 1]
+        if not torch.equal(versions, before):
+            again = crossing(versions != before).nonzero()[:, 0]
+            if len(again):
+                decoder.read(again, told.text[again, :last], versions[again])
     logits = decoder.step(told.text[:, last], last, versions)
     chosen, log_probs = draw(logits, told.uniforms[:, position])
     chooses = follows == CHOOSE
