@@ -4,7 +4,7 @@ The number of turns D is a Pareto variable rounded down, between 2 and a cap:
 
 .. math:: P(D \ge d) = \frac{d^{-a} - (m + 1)^{-a}}{2^{-a} - (m + 1)^{-a}}, \qquad d = 2, \dots, m
 
-*Choice*: the family and a = 1; a heavy tail is what agents are known for, and no trace was fitted.
+*Choice*: the family and a = 1.5; a heavy tail is what agents are known for, and no trace was fitted.
 """
 
 from __future__ import annotations

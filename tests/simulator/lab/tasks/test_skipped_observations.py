@@ -31,7 +31,7 @@ from simulator.lab.models.gpt import Gpt, Sizes
 from simulator.lab.models.gpt_critic import GptCritic
 from simulator.lab.tasks.tool_lookup import NODES, SPOKEN, ToolLookup
 
-GAME = ToolLookup(seed=1, most_turns=8, observation_tokens=9)
+GAME = ToolLookup(seed=1, most_turns=8, tail=1.0, observation_tokens=9)
 SLIP = 0.1
 MEASURED = 10**6  # the first id of the rollouts that are measured on; the critic learns from earlier ones
 

@@ -244,13 +244,12 @@ def test_depths_have_the_stated_mean_and_a_heavy_tail() -> None:
     assert turns.max() == 40
     deviation = turns.std().item()
     assert abs(turns.mean().item() - game.mean_turns) < 4 * deviation / 200
-    # E[D] = 2 + sum over d of (1/d - 1/41) / (1/2 - 1/41), d = 3 .. 40.
-    assert game.mean_turns == pytest.approx(
-        2 + sum((1 / d - 1 / 41) / (1 / 2 - 1 / 41) for d in range(3, 41))
-    )
-    # 4.9 % beyond 20 turns; a geometric law of the same mean would leave 1.3 %.
+    # E[D] = 2 + sum over d of P(D >= d), d = 3 .. 40.
+    at_least = {d: (d**-1.5 - 41**-1.5) / (2**-1.5 - 41**-1.5) for d in range(3, 41)}
+    assert game.mean_turns == pytest.approx(2 + sum(at_least.values()))
+    # 1.9 % beyond 20 turns; a geometric law of the same mean would leave 0.1 %.
     beyond_20 = (turns > 20).double().mean().item()
-    expected = (1 / 21 - 1 / 41) / (1 / 2 - 1 / 41)
+    expected = at_least[21]
     assert abs(beyond_20 - expected) < 4 * math.sqrt(expected / 40_000)
 
 
@@ -307,6 +306,6 @@ def test_refused(probability: float) -> None:
 
 def test_its_name_is_its_numbers() -> None:
     assert repr(ToolLookup(seed=4, crash_probability=0.1)) == (
-        "ToolLookup(seed=4, most_turns=40, tail=1.0, crash_probability=0.1, observation_tokens=1)"
+        "ToolLookup(seed=4, most_turns=40, tail=1.5, crash_probability=0.1, observation_tokens=1)"
     )
     assert ToolLookup(seed=4) == ToolLookup(seed=4) != ToolLookup(seed=5)
