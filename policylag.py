@@ -224,6 +224,8 @@ def _finish_study(cells: Sequence[Cell], out: Path, options: Options) -> None:
         print(study_json(judged))
         return
     print_study(judged, Terminal())
+    if "missing runs" in judged.made_by:
+        print(f"missing runs: {judged.made_by['missing runs']}")
     print(f"report {page}; trace for ui.perfetto.dev {trace}")
 
 

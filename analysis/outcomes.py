@@ -45,6 +45,7 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     NaN where there was none; one that began after `watched_until_update` could not be told from a dip.
     `compute_hours` are machine hours of work (`analysis.compute`); recoveries and alarms are those of
     `analysis.recovery` and `analysis.alarm`.
+    `refused_updates` were left out by the learner, since their loss or gradient was not finite.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
     """
     return {
@@ -55,6 +56,7 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
         **throughput(run),
         **_lags(run),
         **_idle(run),
+        "refused_updates": _refused(run.updates),
         "dropped_share": float((run.rollouts["status"] == "dropped").mean()),
         **_learning(run, criteria),
         **{name: token_mean(run.updates, name) for name in AVERAGED},
@@ -130,6 +132,11 @@ def _idle(run: Run) -> dict[str, float]:
         "trainer_idle": float(means.get("trainer", math.nan)),
         "engine_idle": float(means.get("engines", math.nan)),
     }
+
+
+def _refused(updates: pd.DataFrame) -> int:
+    """Updates that the learner left out because their numbers were not finite."""
+    return int((updates["refused"] > 0).sum()) if "refused" in updates.columns else 0
 
 
 def _learning(run: Run, criteria: Criteria) -> dict[str, object]:

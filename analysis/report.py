@@ -15,6 +15,7 @@ from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
 from analysis.report_words import (
+    absent,
     claims,
     definitions,
     headline,
@@ -27,6 +28,7 @@ from analysis.report_words import (
 from analysis.run_page import run_sections
 from analysis.run_pictures import run_pictures
 from analysis.runs import Run, load_runs, only_run, read_json
+from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
 from analysis.verdict import Verdict, judge_all
 from analysis.verdict_table import cells, verdict_table
@@ -82,7 +84,7 @@ def report_for_study(
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
         title=title or str(registered.get("title") or folders[0].resolve().name),
-        made_by=provenance(read_json(folders[0] / "meta.json")),
+        made_by=provenance(read_json(folders[0] / "meta.json")) | absent(names_of_missing(folders[0])),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 from analysis.collapse import Criteria
 from analysis.statistics import t_interval
 from analysis.verdict import MINIMUM_SEEDS, Verdict, verdict_rows
+
+MOST_LISTED: Final = 6
+"""Arms of which the headline names each; of more it says how many."""
 
 
 def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
@@ -24,6 +27,11 @@ def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Ver
             f"{arm} in {row['collapsed']:.0f} of {row['measured']:.0f} seeds"
             for arm, row in broken.iterrows()
         )
+        if len(broken) > MOST_LISTED:
+            listed = (
+                f"{broken['collapsed'].sum():.0f} of {ranked['measured'].sum():.0f} seeds,"
+                f" in {len(broken)} of {len(ranked)} arms"
+            )
         said.append(f"Collapsed: {listed}." if listed else "No seed of any arm collapsed.")
     elif len(ranked) == 1:
         row = ranked.iloc[0]
@@ -50,6 +58,11 @@ def missing_runs(found: int, registered: int | None) -> str:
     if missing <= 0:
         return ""
     return f"{missing} of {registered} registered runs {'is' if missing == 1 else 'are'} missing."
+
+
+def absent(missing: Sequence[str]) -> dict[str, str]:
+    """Which registered runs are not there, by name: nothing of them is in any number."""
+    return {"missing runs": ", ".join(missing)} if missing else {}
 
 
 def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
@@ -184,6 +197,12 @@ def definitions(c: Criteria, *, learned: bool) -> list[tuple[str, str]]:
             f"{c.metric.capitalize()} below {c.collapse_share:g} of its running maximum for"
             f" {c.collapse_window_updates} updates or more, after it had reached {c.learned_score:.3g};"
             " or a number that is not finite.",
+        ),
+        (
+            "update refused",
+            "Runs in which the learner left out an update because its loss or gradient was not finite. Each"
+            " counts as collapsed; its other numbers are averaged with those of the arm, so they are to be"
+            " read with this count.",
         ),
         (
             "stall",

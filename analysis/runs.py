@@ -99,6 +99,12 @@ def run_folders(folder: Path) -> list[Path]:
     return found
 
 
+def missing_runs(folder: Path) -> list[str]:
+    """Names of the runs that a study registered and that are not there, in the order in which they run."""
+    registered = read_json(folder / "study.json").get("runs", ())
+    return [Path(name).name for name in registered if not is_run(folder / name)]
+
+
 def load_runs(*folders: Path) -> Iterator[Run]:
     """Every run of these run or study folders, one at a time: a study's tables need not fit in memory."""
     for folder in folders:

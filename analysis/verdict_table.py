@@ -53,6 +53,7 @@ def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
         "final_score_high": final.high,
         "collapsed": int(own["collapsed"].sum()),
         "measured": int((own["fate"] != "not measured").sum()),
+        "refused": int((own["refused_updates"] > 0).sum()),
         "reached": int(reached.sum()),
         "median_hours_to_target": median_time(hours, reached),
     }
@@ -74,6 +75,7 @@ MEASURES: Final[dict[str, Callable[[Row], str]]] = {
     "hours": lambda row: number(row["hours"], "{:.2f}"),
     "final accuracy": lambda row: accuracy(row),
     "collapsed": lambda row: f"{row['collapsed']:.0f} of {row['measured']:.0f}" if row["measured"] else "-",
+    "update refused": lambda row: f"{row['refused']:.0f} of {row['n']:.0f}" if row["measured"] else "-",
     "masked tokens": lambda row: number(row["masked_fraction"], "{:.2%}"),
     "flat tokens": lambda row: number(row["flat_fraction"], "{:.2%}"),
     "hours to target": lambda row: to_target(row),

@@ -157,3 +157,4 @@ def test_a_study_counts_only_its_registered_runs_and_says_how_many_are_missing(t
     report = report_for_study(write(tmp_path, {"sao": RISE}, runs=runs))
     assert report.table.loc["sao", "n"] == 2
     assert report.headline.endswith("1 of 3 registered runs is missing.")
+    assert "missing runs" in render(report)

@@ -50,6 +50,17 @@ def test_how_it_reads():
     assert words.loc["good", "seeds"] == "3"
 
 
+def test_runs_with_a_refused_update_are_counted_beside_the_means_they_are_in():
+    whole, broken = (
+        learning_run(GOOD, arm="grpo", seed=seed, refused=refused) for seed, refused in enumerate((0.0, 1.0))
+    )
+    outcomes = outcome_table([whole, broken], CRITERIA)
+    assert outcomes["refused_updates"].tolist() == [0, len(GOOD)]
+    words = cells(verdict_table(outcomes, rng=np.random.default_rng(0)))
+    assert words.loc["grpo", "update refused"] == "1 of 2"
+    assert words.loc["grpo", "collapsed"] == "1 of 2"
+
+
 def test_a_run_that_only_kept_time_shows_dashes_for_learning():
     outcomes = outcome_table([run_of(recorded(None))], CRITERIA)
     words = cells(verdict_table(outcomes, rng=np.random.default_rng(0)))
