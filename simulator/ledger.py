@@ -8,8 +8,8 @@ its tokens come one by one, so no count has to change while it decodes. One that
 tokens that it never made (`cut`), and what it had made is dropped: so a token is generated once, and dropped
 once, however often its rollout begins again.
 
-Every move is checked for what it takes from; the sums over all states once in a while, at the end of a run,
-and, if `checks_always`, at every move.
+Every move is checked for what it takes from; the sums over all states when a batch is taken, at the end of a
+run, and, if `checks_always`, at every move.
 
 Reconciling what was generated with what was consumed and discarded is the quickest check of an
 asynchronous run: https://github.com/marin-community/marin/pull/8936.
@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Final, final
 
 STATES: Final = ("in_flight", "waiting", "queued", "training", "trained", "dropped", "validation")
-_STARTS_PER_CHECK: Final = 128
 
 
 class LedgerError(Exception):
@@ -55,7 +54,7 @@ class Ledger:
         self.generated_tokens += tokens
         self.rollouts[state] += 1
         self.tokens[state] += tokens
-        if self.checks_always or not self.generated_rollouts % _STARTS_PER_CHECK:
+        if self.checks_always:
             self.check()
 
     def move(self, source: str, target: str, rollouts: int, tokens: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from simulator.eventlog.log import EventLog
 from simulator.eventlog.schemas import EPISODES, SCHEMAS, TIME, UPDATES
 
 Row: TypeAlias = tuple[Any, ...]
+_UPDATES: Final = frozenset(UPDATES.names)
 
 
 @final
@@ -42,11 +43,13 @@ class Recorder:
         Errors:
             ValueError: a column that the schema lacks, or a metric named like one that it has.
         """
-        _row("updates", columns)
-        metrics = metrics or {}
-        if clash := sorted(set(metrics) & set(UPDATES.names)):
-            raise ValueError(f"metrics may not be named like columns of updates: {clash}")
-        self.updates.append({**columns, **{name: float(value) for name, value in metrics.items()}})
+        if not columns.keys() <= _UPDATES:
+            _row("updates", columns)
+        if metrics:
+            if clash := sorted(metrics.keys() & _UPDATES):
+                raise ValueError(f"metrics may not be named like columns of updates: {clash}")
+            columns.update((name, float(value)) for name, value in metrics.items())
+        self.updates.append(columns)
 
     def extend(self, table: str, columns: Mapping[str, Any]) -> None:
         """Record many rows of `table` (not `updates`), given as columns of one length.

@@ -70,7 +70,10 @@ class Door(AdmissionQueue):
                 self._free(engine, slot)
 
     def enter(self, engine: Engine, slot: int, now_s: float) -> bool:
-        """A slot is free: start a rollout in it at once, if that is all there is to be done now."""
+        """A rollout has ended: start another in its slot at once, if that is all there is to be done now.
+
+        If so, the engine has planned what comes next.
+        """
         if self.free_slots or engine.closed or self.requests or self.has_claims:
             return False
         if self.planned and self.planned[0][0] <= now_s:
@@ -81,7 +84,21 @@ class Door(AdmissionQueue):
                 return False
         if engine.asks_before_start and not self._fits(engine, now_s):
             return False
-        self._start(engine, slot, now_s)
+        if self.again or self.on_start is not None:
+            self._start(engine, slot, now_s)
+            engine.plan()
+            return True
+        # `_start`, spelled out: this is done for nearly every rollout
+        tokens = next(self.lengths_tokens)
+        if tokens < 1:
+            self._refuse_length(tokens)
+        place = self.next_place
+        self.next_place = place + 1
+        self.allowance -= 1
+        self.ledger.start(tokens)
+        table = self.table
+        rollout_id = table.add(place, tokens, engine.index, now_s, engine.latest)
+        table.position.append(engine.follow(rollout_id, slot, tokens, self.prompt_tokens, now_s))
         return True
 
     def wait(self, engine: Engine, slot: int, now_s: float) -> None:
@@ -218,22 +235,11 @@ class Door(AdmissionQueue):
         if self.again:
             self.start(engine, slot, *self.again.popleft(), now_s)
             return
-        place = self.next_place
         tokens = next(self.lengths_tokens)
         if tokens < 1:
-            prompt, member = divmod(place, self.table.group_size)
-            raise ValueError(
-                f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
-            )
-        self.next_place = place + 1
-        if self.on_start is not None:
-            self.start(engine, slot, place, tokens, now_s)
-            return
-        # `start`, spelled out: it is done for every rollout
-        table = self.table
-        self.ledger.start(tokens)
-        rollout_id = table.add(place, tokens, engine.index, now_s, engine.latest)
-        table.position.append(engine.begin(rollout_id, slot, tokens, self.prompt_tokens, now_s))
+            self._refuse_length(tokens)
+        self.next_place += 1
+        self.start(engine, slot, self.next_place - 1, tokens, now_s)
 
     def start(self, engine: Engine, slot: int, place: int, tokens: int, now_s: float) -> None:
         """Without asking."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from simulator.pipeline.rollout import Rollouts
 
@@ -100,3 +100,9 @@ class AdmissionQueue:
             self._validation_came_last = not self._validation_came_last
             return self._validation_came_last
         return True
+
+    def _refuse_length(self, tokens: int) -> NoReturn:
+        prompt, member = divmod(self.next_place, self.table.group_size)
+        raise ValueError(
+            f"prompt {prompt}, member {member}: a length of {tokens} tokens; at least 1 is needed"
+        )

@@ -136,7 +136,10 @@ class Buffer(GroupQueue):
         return some
 
     def _enqueue(self, group: Group) -> None:
-        self._append(group)
+        self.queue.append(group)
+        self.queued_rollouts += len(group)
+        if self.selection is not fifo:
+            self._consider(group)
         if self._trainer is None:
             if self.overflow is not never_overflows:
                 self._trim()
@@ -171,6 +174,7 @@ class Buffer(GroupQueue):
             rollouts = self.copies.distinct(batch)
             self.copies.move("queued", "training", len(batch) - len(rollouts))
             self.ledger.move("queued", "training", len(rollouts), self.tokens(rollouts))
+            self.ledger.check()
         self._let_in()
         self._trim()
         return batch

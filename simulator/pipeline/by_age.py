@@ -13,20 +13,24 @@ from simulator.pipeline.rollout import Rollouts
 class ByAge:
     """Running rollouts as in the engine's heap, the youngest last, among some that have ended."""
 
-    __slots__ = ("_entries", "_table")
+    __slots__ = ("_entries", "_most", "_table")
 
     def __init__(self, table: Rollouts) -> None:
         self._table = table
         self._entries: list[tuple[float, int, int]] = []
+        self._most = 64
+        """Entries, before those of what has ended are taken out."""
 
-    def add(self, entry: tuple[float, int, int], running: int) -> None:
-        """A rollout gets a slot, beside `running` others."""
+    def add(self, entry: tuple[float, int, int]) -> None:
+        """A rollout gets a slot."""
         # Whoever had to leave is younger than all that stayed, and comes back before anything new starts:
         # so slots are given in order of age.
-        if len(self._entries) > 2 * running + 64:
+        entries = self._entries
+        if len(entries) > self._most:
             ended = self._table.finished_s
-            self._entries = [old for old in self._entries if isnan(ended[old[1]])]
-        self._entries.append(entry)
+            entries[:] = [old for old in entries if isnan(ended[old[1]])]
+            self._most = 2 * len(entries) + 64
+        entries.append(entry)
 
     def pop(self) -> tuple[float, int, int]:
         """The youngest that has not ended leaves."""

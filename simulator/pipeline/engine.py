@@ -161,6 +161,12 @@ class Engine(ABC):
             kept_tokens: of the prefix, whose keys and values need not be computed.
         """
 
+    def follow(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:
+        """`begin`, at the moment and in the slot where another ended; and `plan`."""
+        position = self.begin(rollout_id, slot, tokens, prefix_tokens, now_s)
+        self.plan()
+        return position
+
     def _push(self, entry: tuple[float, int, int]) -> None:
         if self.vacated:
             self.vacated = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from heapq import heappop
+from heapq import heappop, heapreplace
 from math import inf
 from typing import final
 
@@ -60,6 +60,14 @@ class FixedSpeedEngine(Engine):
     ) -> float:
         position = now_s - self._behind_s
         self._push((position + tokens * self.unit, rollout_id, slot))
+        return position
+
+    def follow(self, rollout_id: int, slot: int, tokens: int, prefix_tokens: int, now_s: float) -> float:  # noqa: ARG002
+        behind_s, heap = self._behind_s, self.heap
+        position = now_s - behind_s
+        heapreplace(heap, (position + tokens * self.unit, rollout_id, slot))
+        self.vacated = False
+        self.next_s = heap[0][0] + behind_s
         return position
 
     def _left(self, now_s: float, *, everything: bool) -> None:

@@ -183,8 +183,11 @@ class Fleet:
                 finished(rollout_id)
                 if self.who_waits is not None:
                     self.who_waits()
-                if not door.enter(engine, slot, now_s):
-                    self._leave_free(engine, slot, now_s)
+                if door.enter(engine, slot, now_s):
+                    if several:
+                        self._note(engine)
+                    continue
+                self._leave_free(engine, slot, now_s)
             engine.plan()
             if several:
                 self._note(engine)

@@ -71,12 +71,10 @@ class GroupQueue:
     def tokens(self, rollout_ids: Sequence[int]) -> int:
         return sum(map(self.table.tokens.__getitem__, rollout_ids))
 
-    def _append(self, group: Group) -> None:
-        self.queue.append(group)
-        self.queued_rollouts += len(group)
-        if self.selection is not fifo:
-            self.candidates.append(self._candidate(group))
-            self.unfinished.settle(group)
+    def _consider(self, group: Group) -> None:
+        """It has been queued: a selection may ask for it."""
+        self.candidates.append(self._candidate(group))
+        self.unfinished.settle(group)
 
     def _take(self, version: int) -> list[Group] | None:
         """The groups of the next batch, or None if there is none yet; what is too old is dropped."""
