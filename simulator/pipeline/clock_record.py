@@ -38,7 +38,7 @@ class ClockRecord:
 
     def moments(self, publishes: Ints, positions: Floats, /) -> Floats:
         """As in `Engine`."""
-        where, when, step_s, growth_s = map(np.array, self._pieces)
+        where, when, step_s, growth_s = (np.frombuffer(column) for column in self._pieces)
         # A token that ends as a prefill or a pause begins was made before it.
         piece = np.searchsorted(where, positions - TIE_STEPS) - 1
         piece = np.maximum(piece, np.array(self._first_piece)[publishes])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from simulator.pipeline.pieces import column
 from simulator.pipeline.rollout import Rollouts
 from simulator.pipeline.weights import Floats, Ints
 
@@ -31,7 +32,7 @@ def columns(
     submitted_s = np.array([course.submitted_s for course in courses])
     environment_s = np.array([course.episode.environment_s for course in courses])
     environment_s[np.isnan(finished_s)] = np.nan
-    engine = np.frombuffer(table.engine, dtype=np.int64)[ids]
+    engine = column(table.engine)[ids].astype(np.int64)
     # Differences of times carry rounding errors, and none of these may be negative.
     slot_wait_s = np.maximum(finished_s - submitted_s - environment_s - decoded_s, 0.0)
     slot_wait_s[slot_wait_s < 1e-9 * finished_s] = 0.0

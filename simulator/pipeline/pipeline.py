@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
+from typing import Final
 
 import simpy
 
@@ -52,5 +54,10 @@ def run(
     if until_s is not None and not 0 < until_s < math.inf:
         raise ValueError(f"until_s must be finite and greater than 0, got {until_s}")
     workload = workload or DrawnWorkload(drawn_lengths(config))
-    pipeline = Pipeline(simpy.Environment(), config, workload, progress, rule=rule, faults=faults)
-    return pipeline.run(until_s)
+    done = Pipeline(simpy.Environment(), config, workload, progress, rule=rule, faults=faults).run(until_s)
+    if done.log.rollouts.num_rows >= _BIG_ROLLOUTS:
+        gc.collect()  # the parts refer to each other: nothing else lets go of their columns, beside the log's
+    return done
+
+
+_BIG_ROLLOUTS: Final = 2**18

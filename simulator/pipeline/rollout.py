@@ -16,7 +16,7 @@ from simulator.pipeline.weights import Floats, Ints, Segment, Weights, cut_at_pu
 
 _AHEAD: Final = 1024
 _NOT_YET: Final = array("d", [nan]) * _AHEAD
-_NOTHING: Final = array("q", [0]) * _AHEAD
+_NOTHING: Final = array("i", [0]) * _AHEAD
 
 
 class Clock(Protocol):
@@ -80,13 +80,13 @@ class Rollouts:
         """prompt_id * group_size + member."""
         self.tokens = array("q")
         """Its whole length, decided when it starts; of an aborted one, what it had made."""
-        self.engine = array("q")
+        self.engine = array("i")  # 4 bytes a rollout, where they do: a run may have millions
         self.started_s = array("d")
         self.finished_s = array("d")
         """NaN until then, and for ever if it was aborted. It and `after` grow ahead of the others."""
         self.position = array("d")
-        self.before = array("q")
-        self.after = array("q")
+        self.before = array("i")
+        self.after = array("i")
         """These three of its present stint: see `Stint`."""
         self.stints: dict[int, list[Stint]] = {}
         """Those that were cut short, of the few rollouts that have any."""
