@@ -1,8 +1,12 @@
 """When was a slot busy, and why not?
 
 Rollouts that follow each other without a gap are one row of the log. An engine that stands still stops all
-its slots: its pauses are kept once and cut out of the slots' busy time when the run ends. A slot whose
-rollout waits for the prefill of another one counts as busy.
+its slots: its pauses are kept once and cut out of the slots' busy time when the run ends.
+
+Prefill is part of `decode`. Every rollout that starts stops all others of its engine for a moment, so a cause
+of its own would take two rows more for every start and slot: starts times slots of them, where now a slot
+that never idles is one row. What it took in all is `prefill_s_per_token` times the prefixes that were
+computed: the prompt at each start, and all of a rollout that comes back without its keys.
 """
 
 from __future__ import annotations
