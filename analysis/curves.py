@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def score(updates: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The finite points of one run: version, hours (when the update ended) and value."""
+    """The finite points of one run: version, hours (when the update ended), compute_hours if known, value."""
     if metric not in updates.columns:
         raise KeyError(f"updates carry no {metric!r}; they have {sorted(updates.columns)}")
     measured = updates.loc[np.isfinite(updates[metric].to_numpy(dtype=float))]
@@ -28,6 +28,11 @@ def score(updates: pd.DataFrame, metric: str) -> pd.DataFrame:
             "version": measured["version"].to_numpy(dtype=float),
             "hours": measured["train_end_s"].to_numpy(dtype=float) / 3600,
             "value": measured[metric].to_numpy(dtype=float),
+            **(
+                {"compute_hours": measured["compute_hours"].to_numpy(dtype=float)}
+                if "compute_hours" in measured.columns
+                else {}
+            ),
         }
     )
 
@@ -70,9 +75,11 @@ def binned(points: pd.DataFrame, x: str, edges: Floats) -> Floats:
         return sums / counts
 
 
-def at_hours(points: pd.DataFrame, hours: Floats) -> Floats:
+def at_hours(
+    points: pd.DataFrame, hours: Floats, *, clock: Literal["hours", "compute_hours"] = "hours"
+) -> Floats:
     """The latest value measured by each hour; NaN before the first measurement and after the last one."""
-    measured = points["hours"].to_numpy(dtype=float)
+    measured = points[clock].to_numpy(dtype=float)
     place = np.searchsorted(measured, hours, side="right") - 1
     values = points["value"].to_numpy(dtype=float)
     known = (place >= 0) & (hours <= measured[-1]) if len(measured) else np.zeros(len(hours), dtype=bool)
@@ -89,7 +96,7 @@ def curve_table(
     updates: pd.DataFrame,
     metric: str,
     *,
-    x: Literal["version", "hours"],
+    x: Literal["version", "hours", "compute_hours"],
     rng: np.random.Generator,
     points: int = 120,
 ) -> pd.DataFrame:
@@ -113,7 +120,7 @@ def curve_table(
             values, at = np.stack([binned(run, x, edges) for run in runs]), edges[1:]
         else:
             at = np.linspace(max(run[x].iloc[0] for run in runs), end, points)
-            values = np.stack([at_hours(run, at) for run in runs])
+            values = np.stack([at_hours(run, at, clock=x) for run in runs])
         means, n = mean_curve(list(values))
         low, high = band(values, rng=rng)
         parts.append(

@@ -9,28 +9,28 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.fits_record import MINIMUM_EVENTS, Draw, Fit, fewest_seeds, no_fit
-from analysis.resampling import percentiles, seed_weights, weighted_median
+from analysis.fits_record import MINIMUM_EVENTS, Draw, Fit, drawn_weights, fewest_seeds, no_fit
+from analysis.resampling import percentiles, weighted_median
 from analysis.statistics import wilson
 
 
 def alarm_lead(table: pd.DataFrame, draw: Draw) -> Fit:
     """Median updates from the alarm to the collapse, over collapses that had one before."""
     broken = int((table["missed_collapse"].notna()).sum())
-    used = table.loc[table["alarm_lead_updates"].notna()].reset_index(drop=True)
+    used = table.loc[table["alarm_lead_updates"].notna()]
     if len(used) < MINIMUM_EVENTS:
         return no_fit(
             f"{len(used)} of {broken} collapses had an alarm; {MINIMUM_EVENTS} are needed", used, draw
         )
     leads = used["alarm_lead_updates"].to_numpy(dtype=float)
-    weights = seed_weights(used["arm"], rng=draw.rng, resamples=draw.resamples)
+    weights = drawn_weights(table, used, draw)
     interval, lost = percentiles(weighted_median(leads, weights), n=len(used), confidence=draw.confidence)
     low, high = np.quantile(leads, [0.1, 0.9])
     spread = f"80 % of them between {low:.0f} and {high:.0f} updates"
     return Fit(
         interval=interval,
         runs=f"{len(used)} of {broken} collapses had an alarm before",
-        seeds=fewest_seeds(used),
+        seeds=fewest_seeds(table, used),
         note="; ".join(note for note in (spread, lost) if note),
     )
 
@@ -53,5 +53,5 @@ def _share(table: pd.DataFrame, name: str, words: str, draw: Draw) -> Fit:
     return Fit(
         interval=wilson(events, len(used), confidence=draw.confidence),
         runs=f"{events} of {len(used)} {words}",
-        seeds=fewest_seeds(used),
+        seeds=fewest_seeds(table, used),
     )

@@ -2,9 +2,9 @@
 
 Logistic regression of a run's collapse on (log learning rate, log lag). Half of the seeds collapse on the
 line a + b log eta + c log S = 0, so eta_max ~ S^-x with x = c / b, the ratio of the slopes. The law of a
-drift that is bounded over the lag is x = 1 (Song et al. 2026, https://arxiv.org/abs/2607.01083). A run that
-would collapse after the end of its budget counts as one that did not: with few updates the boundary at low
-rates is that of the budget, and the exponent comes out too small.
+drift that is bounded over the lag is x = 1 (Song et al. 2026, https://arxiv.org/abs/2607.01083). An arm
+whose collapses would come after the end of its budget, by the line of `analysis.fits_time`, is left out: what
+looks stable there is the end of watching, and would make the exponent come out too small.
 
 An arm's seeds are drawn anew with the fitted chance to collapse, not from those that ran. On a sharp boundary
 no arm is mixed, drawing from those that ran gives the same again, and the interval would be a point: in 50
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from analysis.fits_record import MINIMUM_EVENTS, Draw, Fit, fewest_seeds, no_fit, varies, with_lag
+from analysis.fits_time import beyond_budget
 from analysis.regression import logistic
 from analysis.resampling import membership, percentiles
 
@@ -52,7 +53,9 @@ def boundary(table: pd.DataFrame, draw: Draw) -> tuple[Floats | None, str, pd.Da
         return None, "no learning rate is a factor", table
     table = with_lag(table)
     measured = table.loc[table["fate"] != "not measured"]
-    used = measured.loc[measured["lag"] > 0].reset_index(drop=True)
+    lagged = measured.loc[measured["lag"] > 0]
+    late = beyond_budget(lagged)
+    used = lagged.loc[~lagged["arm"].isin(late)].reset_index(drop=True)
     broken = used["collapsed"].to_numpy(dtype=bool)
     events = min(int(broken.sum()), int((~broken).sum()))
     if events < MINIMUM_EVENTS:
@@ -74,5 +77,9 @@ def boundary(table: pd.DataFrame, draw: Draw) -> tuple[Floats | None, str, pd.Da
     fitted = logistic(design, drawn.astype(float), np.broadcast_to(trials, drawn.shape))
     fitted = np.concatenate([observed, fitted])
     fitted[:, 0] -= fitted[:, 1:] @ middle
-    left_out = len(measured) - len(used)
-    return fitted, f"{left_out} runs without lag left out" if left_out else "", used
+    without = len(measured) - len(lagged)
+    words = [
+        f"{without} runs without lag left out" if without else "",
+        f"{len(late)} arms left out: would collapse after their last update" if late else "",
+    ]
+    return fitted, "; ".join(word for word in words if word), used

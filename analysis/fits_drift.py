@@ -10,23 +10,32 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.fits_record import MINIMUM_EVENTS, Draw, Fit, fewest_seeds, no_fit, varies, with_lag
+from analysis.fits_record import (
+    MINIMUM_EVENTS,
+    Draw,
+    Fit,
+    drawn_weights,
+    fewest_seeds,
+    no_fit,
+    varies,
+    with_lag,
+)
 from analysis.regression import least_squares
-from analysis.resampling import percentiles, seed_weights
+from analysis.resampling import percentiles
 
 
 def drift_exponent(table: pd.DataFrame, draw: Draw, *, of: str) -> Fit:
     """Slope of log `of` (k1 or k3, nats a token, mean over the run) against log lag."""
     table = with_lag(table)
     healthy = table.loc[~table["collapsed"].astype(bool) & (table["lag"] > 0)]
-    used = healthy.loc[healthy[of] > 0].reset_index(drop=True)
+    used = healthy.loc[healthy[of] > 0]
     if len(used) < MINIMUM_EVENTS or not varies(used["lag"]):
         return no_fit(f"{len(used)} runs with lag and drift, {used['lag'].nunique()} lags", used, draw)
     rated = "learning_rate" in used.columns and varies(used["learning_rate"])
     columns = ["lag", "learning_rate"] if rated else ["lag"]
     logs = np.log(used[columns].to_numpy(dtype=float))
     design = np.column_stack([np.ones(len(used)), logs - logs.mean(axis=0)])
-    weights = seed_weights(used["arm"], rng=draw.rng, resamples=draw.resamples)
+    weights = drawn_weights(table, used, draw)
     slopes = least_squares(design, np.log(used[of].to_numpy(dtype=float)), weights)[:, 1]
     interval, lost = percentiles(slopes, n=len(used), confidence=draw.confidence)
     unknown = len(healthy) - len(used)
@@ -34,6 +43,6 @@ def drift_exponent(table: pd.DataFrame, draw: Draw, *, of: str) -> Fit:
     return Fit(
         interval=interval,
         runs=f"{len(used)} runs that did not collapse, {used['arm'].nunique()} arms",
-        seeds=fewest_seeds(used),
+        seeds=fewest_seeds(table, used),
         note="; ".join(note for note in notes if note),
     )

@@ -8,7 +8,9 @@ from typing import final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from analysis.resampling import seed_weights
 from analysis.statistics import Interval
 
 MINIMUM_EVENTS = 5
@@ -57,8 +59,19 @@ def no_fit(why: str, table: pd.DataFrame, draw: Draw) -> Fit:
     )
 
 
-def fewest_seeds(table: pd.DataFrame) -> int:
-    return int(table["arm"].value_counts().min()) if len(table) else 0
+def fewest_seeds(table: pd.DataFrame, used: pd.DataFrame | None = None) -> int:
+    """Runs of the arm that has fewest, among the arms that are used."""
+    arms = table["arm"] if used is None else table["arm"].loc[table["arm"].isin(used["arm"])]
+    return int(arms.value_counts().min()) if len(arms) else 0
+
+
+def drawn_weights(table: pd.DataFrame, used: pd.DataFrame, draw: Draw) -> NDArray[np.float64]:
+    """Weights of the runs that are used, when all seeds of every arm are drawn anew.
+
+    Args:
+        used: rows of `table`, with its index, which counts from 0.
+    """
+    return seed_weights(table["arm"], rng=draw.rng, resamples=draw.resamples)[:, used.index.to_numpy()]
 
 
 def with_lag(table: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from analysis import report_page as html
 from analysis.collapse import Criteria
 from analysis.report_pictures import study_pictures
+from analysis.report_tables import fates, fitted
 from analysis.report_words import (
     absent,
     claims,
@@ -30,12 +31,15 @@ from analysis.run_pictures import run_pictures
 from analysis.runs import Run, load_runs, only_run, read_json
 from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
+from analysis.study_pictures import registered_pictures
 from analysis.verdict import Verdict, judge_all
 from analysis.verdict_table import cells, verdict_table
 from simulator.studies.hypothesis import Hypothesis
 
 BOOTSTRAP_SEED: Final = 20240
 """Fixed, so that a report made twice from the same runs is the same, byte for byte."""
+MANY_ARMS: Final = 8
+"""More than this, and the figures of any study are left out where a study has registered its own."""
 
 
 @final
@@ -49,6 +53,8 @@ class Report:
     """From `verdict_table.verdict_table`; `verdict_table.to_rich` shows it in a terminal."""
     verdicts: Sequence[Verdict]
     headline: str
+    pictures: Sequence[Mapping[str, Any]] = ()
+    """Figures that were registered: {"kind": ..., and its options} (`analysis.study_pictures`)."""
     made_by: Mapping[str, str] = field(default_factory=dict)
     """How it was made: command, versions, revision; shown as is."""
     run: Run | None = None
@@ -64,8 +70,8 @@ def report_for_study(
     """Read and judge recorded runs: a study folder, or any run folders.
 
     A study's `study.json`, written before its first run, may carry `criteria` (fields of `Criteria`),
-    `hypotheses` (fields of `Hypothesis`), `title`, `arms` in the order to show them, and the `runs` that
-    count. What is passed here wins over it.
+    `hypotheses` (fields of `Hypothesis`), `title`, `arms` in the order to show them, their `factors`,
+    `pictures`, and the `runs` that count. What is passed here wins over it.
 
     Raises:
         FileNotFoundError: if there is no recorded run.
@@ -83,6 +89,7 @@ def report_for_study(
         ),
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
+        pictures=registered.get("pictures", ()),
         title=title or str(registered.get("title") or folders[0].resolve().name),
         made_by=provenance(read_json(folders[0] / "meta.json")) | absent(names_of_missing(folders[0])),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
@@ -94,6 +101,7 @@ def judged(
     *,
     hypotheses: Sequence[Hypothesis],
     title: str,
+    pictures: Sequence[Mapping[str, Any]] = (),
     made_by: Mapping[str, str] | None = None,
     registered_runs: int | None = None,
     run: Run | None = None,
@@ -107,6 +115,7 @@ def judged(
         study=study,
         table=table,
         verdicts=verdicts,
+        pictures=pictures,
         headline=f"{said} {missing_runs(len(study.outcomes), registered_runs)}".strip(),
         made_by=made_by or {},
         run=run,
@@ -132,6 +141,8 @@ def render(report: Report) -> str:
                 html.paragraph(multiplicity(report.verdicts), "soft"),
             )
         )
+    parts += fates(study.outcomes)
+    parts += fitted(study.outcomes)
     parts += run_sections(report.run) if report.run is not None else []
     parts += [
         html.section("Figures", html.pictures(_pictures(report))),
@@ -155,6 +166,11 @@ def figure_files(report: Report) -> dict[str, str]:
 
 
 def _pictures(report: Report) -> list[html.Picture]:
-    """Those of the study, and of the run from within if it is the only one."""
+    """Those that were registered, those of any study, and of the run from within if it is the only one."""
     own = run_pictures(report.run) if report.run is not None else []
-    return study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED)) + own
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    asked = registered_pictures(report.study, report.pictures, rng)
+    # A line an arm cannot be told apart for a grid of arms, which has registered what it is to be seen by.
+    many = asked and report.study.outcomes["arm"].nunique() > MANY_ARMS
+    usual = [] if many else study_pictures(report.study, np.random.default_rng(BOOTSTRAP_SEED))
+    return asked + usual + own

@@ -6,29 +6,49 @@ Source: Kaplan and Meier 1958, Mantel 1966, as in `scipy.stats.ecdf` and `scipy.
 from __future__ import annotations
 
 import math
+import warnings
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from analysis.collapse import Fate
+from analysis.statistics import wilson
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def kaplan_meier(times: Floats, happened: Bools) -> pd.DataFrame:
-    """Share of seeds to which it has not happened yet: columns time, surviving, at_risk.
+def kaplan_meier(times: Floats, happened: Bools, *, confidence: float = 0.95) -> pd.DataFrame:
+    """Share of seeds to which it has not happened yet: columns time, surviving, low, high, at_risk.
+
+    A stall is no competing event here: it is read off a run's end, where the run is censored anyway, so its
+    share is counted apart (`shares_of_fates`).
 
     Args:
         times: when it happened, or until when the seed was watched.
         happened: False for a seed that is censored at its time.
+        confidence: of the pointwise interval, by Greenwood's formula for log(-log S), which stays in (0, 1);
+            NaN where S is 0 or 1.
+
+    References:
+        Kalbfleisch and Prentice 1980, The Statistical Analysis of Failure Time Data, section 1.3.
     """
     surviving = stats.ecdf(censored(times, happened)).sf
     at = np.concatenate([[0.0], surviving.quantiles])
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # scipy's, of the ends where there is no interval
+        bounds: Any = surviving.confidence_interval(confidence, method="log-log")
+    nowhere = np.array([np.nan])
+    inside = (surviving.probabilities > 0) & (surviving.probabilities < 1)
     return pd.DataFrame(
         {
             "time": at,
             "surviving": np.concatenate([[1.0], surviving.probabilities]),
+            "low": np.concatenate([nowhere, np.where(inside, bounds.low.probabilities, np.nan)]),
+            "high": np.concatenate([nowhere, np.where(inside, bounds.high.probabilities, np.nan)]),
             "at_risk": [(times >= time).sum() for time in at],
         }
     )
@@ -48,6 +68,32 @@ def logrank_p(times_a: Floats, happened_a: Bools, times_b: Floats, happened_b: B
         return math.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         return float(stats.logrank(censored(times_a, happened_a), censored(times_b, happened_b)).pvalue)
+
+
+def shares_of_fates(outcomes: pd.DataFrame, by: str = "arm") -> pd.DataFrame:
+    """How did the runs end? One row a group and fate: share of its measured runs, with Wilson's interval.
+
+    Returns:
+        Columns `by`, fate, events, n, share, low, high; the shares of a group add up to 1.
+    """
+    rows: list[dict[str, object]] = []
+    measured = outcomes.loc[outcomes["fate"] != "not measured"]
+    for group, own in measured.groupby(by, sort=False):
+        for fate in get_args(Fate):
+            events = int((own["fate"] == fate).sum())
+            found = wilson(events, len(own))
+            rows.append(
+                {
+                    by: group,
+                    "fate": fate,
+                    "events": events,
+                    "n": len(own),
+                    "share": found.estimate,
+                    "low": found.low,
+                    "high": found.high,
+                }
+            )
+    return pd.DataFrame(rows, columns=[by, "fate", "events", "n", "share", "low", "high"])
 
 
 def restricted(times: Floats, horizon: float) -> Floats:
