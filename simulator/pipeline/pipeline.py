@@ -42,7 +42,8 @@ def run(
         workload: what a rollout is and what an update does; None draws lengths from the configured law.
         rule: in place of the decisions that `config` names.
         progress: called with the number of updates done, after each.
-        until_s: stop earlier, just before anything happens at this time.
+        until_s: stop earlier, just before anything happens at this time, or at one that sums of times may
+            have rounded away from it.
         faults: in place of those that `config` draws.
 
     Errors:

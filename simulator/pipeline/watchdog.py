@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, final
+from typing import Final, NoReturn, final
 
 import simpy
 
@@ -18,6 +18,7 @@ from simulator.pipeline.trainer import Trainer
 from simulator.rules.admission import UNLIMITED
 from simulator.rules.counts import Counts
 from simulator.rules.selection import fifo
+from simulator.rules.staleness import Staleness
 from simulator.stalled import StalledError
 
 _SHOWN: Final = 4
@@ -51,7 +52,7 @@ class Watchdog:
         self.failures: Callable[[], Mapping[str, int]] = dict
         """How often did what go wrong?"""
 
-    def stuck(self) -> None:
+    def stuck(self) -> NoReturn:
         """Nothing is planned that could bring the run on.
 
         Raises:
@@ -119,6 +120,17 @@ class Watchdog:
             return ""
         named = [f"group {group} misses {', '.join(map(str, missing))}" for group, missing in waiting.items()]
         return "Incomplete: " + _some(named, "groups") + "."
+
+
+def refuse_endless(rule: Staleness) -> None:
+    """Raise ValueError where a run could never go on."""
+    if rule.colocated and (rule.on_sync.running == "drain" or rule.on_sync.engines != "together"):
+        raise ValueError(
+            "colocated engines stand still until all hold the new weights: they cannot"
+            f" {rule.on_sync.running} {rule.on_sync.engines}"
+        )
+    if rule.on_sync.engines == "when_idle" and rule.on_sync.running != "keep":
+        raise ValueError(f"an engine that is idle has nothing to {rule.on_sync.running}")
 
 
 def _engine(engine: Engine) -> str:

@@ -18,6 +18,7 @@ from simulator.pipeline.engines import engines_of
 from simulator.pipeline.environment_door import EnvironmentDoor, environments_of
 from simulator.pipeline.failing import Failing
 from simulator.pipeline.fleet import Fleet
+from simulator.pipeline.instant import just_before
 from simulator.pipeline.journal import Journal
 from simulator.pipeline.push import Push
 from simulator.pipeline.result import Run, result
@@ -27,7 +28,7 @@ from simulator.pipeline.stalls import Stalls
 from simulator.pipeline.trainer import Trainer
 from simulator.pipeline.unfinished import Unfinished
 from simulator.pipeline.validation import Validation
-from simulator.pipeline.watchdog import Watchdog
+from simulator.pipeline.watchdog import Watchdog, refuse_endless
 from simulator.pipeline.workload import Workload, in_order
 from simulator.rules.selection import fifo
 from simulator.rules.staleness import Staleness
@@ -51,7 +52,7 @@ class Pipeline:
         faults: Faults | None = None,
     ) -> None:
         rule = rule or staleness_rule(config)
-        _check(rule)
+        refuse_endless(rule)
         self.env = env
         self.config = config
         self.recorder = Recorder()
@@ -201,9 +202,11 @@ class Pipeline:
         # SimPy stops at a time or at an event, not at the first of both. This is how it does the latter.
         assert done.callbacks is not None
         done.callbacks.append(simpy.core.StopSimulation.callback)
-        self.env.run(until=until_s)
-        if until_s is None and not done.triggered:
-            self.watchdog.stuck()
+        self.env.run(until=None if until_s is None else just_before(until_s))
+        if not done.triggered:
+            if until_s is None:
+                self.watchdog.stuck()
+            self.env._now = until_s
         return result(self)
 
     def _published(self, version: int) -> None:
@@ -227,17 +230,6 @@ class Pipeline:
 
     def _colocated(self) -> None:
         self.push.pause(self.engines, "colocated")
-
-
-def _check(rule: Staleness) -> None:
-    """Refuse what could never go on."""
-    if rule.colocated and (rule.on_sync.running == "drain" or rule.on_sync.engines != "together"):
-        raise ValueError(
-            "colocated engines stand still until all hold the new weights: they cannot"
-            f" {rule.on_sync.running} {rule.on_sync.engines}"
-        )
-    if rule.on_sync.engines == "when_idle" and rule.on_sync.running != "keep":
-        raise ValueError(f"an engine that is idle has nothing to {rule.on_sync.running}")
 
 
 def _silent(updates: int) -> None:

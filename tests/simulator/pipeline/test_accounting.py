@@ -10,6 +10,7 @@ from simulator.config import BoundedLag, DropByAge, Sync, Unbounded
 from simulator.ledger import Ledger, LedgerError
 from simulator.pipeline.pipeline import Pipeline
 from simulator.pipeline.workload import DrawnWorkload, UpdateResult
+from simulator.world.decoding import FixedSpeed
 from simulator.world.drawn import DrawnLengths
 from simulator.world.lengths import Exponential, Fixed
 from tests.simulator.runs import Lengths, column, config, in_turn, simulate
@@ -70,6 +71,29 @@ def test_every_state_of_an_unfinished_rollout_is_named():
     assert rows.loc[8, "finished_s"] == 10
     assert rows.loc[[8], ["group_ready_s", "enqueued_s", "consumed_s"]].isna().all(axis=None)
     assert rows.loc[[9, 10], ["finished_s", "first_version"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("ticks", [3, 10, 1000])
+def test_an_end_is_exclusive_whatever_rounding_makes_of_the_sum(ticks):
+    # D05: a rollout is a tick of a tenth of a second; ten of them sum to 0.9999999999999999, three to
+    # 0.30000000000000004. In [0, n / 10) n ticks begin, and the last of them ends outside.
+    result = simulate(
+        lengths=Fixed(tokens=1),
+        engine=FixedSpeed(seconds_per_token=0.1),
+        policy_update_s=1e6,
+        staleness=Unbounded(),
+        until_s=ticks / 10,
+    )
+    assert result.ledger.generated_rollouts == ticks
+    assert result.ledger.rollouts["in_flight"] == 1
+    assert result.end_s == ticks / 10
+    rows = result.log.intervals.to_pandas()
+    assert rows.end_s.max() == ticks / 10
+
+
+def test_what_is_due_well_before_the_end_happens():
+    result = simulate(lengths=Fixed(tokens=1), engine=FixedSpeed(seconds_per_token=1.0), until_s=1.0 + 1e-6)
+    assert column(result, "rollouts", "finished_s")[0] == 1.0
 
 
 def test_a_lost_rollout_is_an_error_with_all_numbers():
