@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from simulator.lab.models.lengths import PADDING, by_length
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +88,22 @@ def hidden(weights: Weights, heads: int, inputs: Int[Tensor, "B N"], *, first: i
 def response_logits(
     weights: Weights, heads: int, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T V"]:
-    """Logits of each response token, given the prompt and the tokens before it."""
-    inputs = torch.cat([prompts, tokens[:, :-1]], dim=1)
-    return functional.linear(hidden(weights, heads, inputs, first=prompts.shape[1] - 1), weights.head)
+    """Logits of each response token, given the prompt and the tokens before it; `PADDING` is not read."""
+
+    def read(prompts: Int[Tensor, "b P"], tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t V"]:
+        inputs = torch.cat([prompts, tokens[:, :-1]], dim=1)
+        return functional.linear(hidden(weights, heads, inputs, first=prompts.shape[1] - 1), weights.head)
+
+    return by_length(prompts, tokens, read)
 
 
 def token_log_probs(
     weights: Weights, heads: int, prompts: Int[Tensor, "B P"], tokens: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """log pi(tokens[t] | prompt, tokens[:t]) in nats, at temperature 1."""
-    logits = response_logits(weights, heads, prompts, tokens)
-    return -functional.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none").view_as(tokens)
+    """log pi(tokens[t] | prompt, tokens[:t]) in nats, at temperature 1; 0 where tokens[t] is `PADDING`."""
+    logits = response_logits(weights, heads, prompts, tokens).flatten(0, 1)
+    losses = functional.cross_entropy(logits, tokens.flatten(), reduction="none", ignore_index=PADDING)
+    return -losses.view_as(tokens)
 
 
 def _normal(*shape: int, scale: float, generator: torch.Generator) -> nn.Parameter:

@@ -23,13 +23,13 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from simulator import streams
 from simulator.lab import draws
-from simulator.lab.models import decoding, gpt, kv_cache
+from simulator.lab.models import decoding, gpt, kv_cache, lengths
 from simulator.lab.models.decoding import converse
 from simulator.lab.models.gpt import Gpt, Sizes
+from simulator.lab.models.lengths import PADDING
 from simulator.lab.tasks.game import Game
 
 
@@ -47,9 +47,9 @@ class WarmStart:
     most_steps: int = 3000
     batch: int = 128
     learning_rate: float = 2e-3
-    check_every: int = 10
+    check_every: int = 5
     """Steps between two measurements of the accuracy."""
-    check_prompts: int = 512
+    check_prompts: int = 256
 
     def __post_init__(self) -> None:
         numbers = {name: getattr(self, name) for name in self.__slots__}
@@ -114,8 +114,9 @@ def _teach(game: Game, model: Gpt, recipe: WarmStart, lessons: Lessons) -> Gpt:
                 return model
         prompts = game.prompts(lessons.prompt_ids(step * recipe.batch, recipe.batch))
         right = game.demonstration(prompts)
-        logits = model.logits(prompts, right.tokens)
-        loss = functional.cross_entropy(logits[right.action_mask], right.tokens[right.action_mask])
+        beyond = right.action_mask.flip(1).cumsum(1).flip(1) == 0
+        log_probs = model.log_probs(prompts, right.tokens.masked_fill(beyond, PADDING))
+        loss = -log_probs[right.action_mask].mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -156,6 +157,7 @@ def digest(game: Game, sizes: Sizes, seed: int, recipe: WarmStart, lessons: Less
         streams,
         draws,
         gpt,
+        lengths,
         kv_cache,
         decoding,
         sys.modules[type(game).__module__],

@@ -19,6 +19,7 @@ from simulator.lab.draws import KeyedDraws
 from simulator.lab.models.decoding import Crossing, Said, converse, keep_cache
 from simulator.lab.models.gpt import FrozenGpt, Gpt, Sizes
 from simulator.lab.models.gpt_critic import GptCritic
+from simulator.lab.models.lengths import PADDING
 from simulator.lab.models.versions import Versions
 from simulator.lab.models.warm_start import Lessons, WarmStart, game_network, warm_started
 from simulator.lab.parts import Critic, Lesson, Policy, Speaker
@@ -195,8 +196,9 @@ def _recorded(
     """What estimators read; the reward is on the last token that the model chose."""
     earned = game.rewards(prompts, said.tokens, said.action_mask)
     last = said.action_mask & (said.action_mask.cumsum(-1) == said.action_mask.sum(-1, keepdim=True))
+    beyond = torch.arange(said.tokens.shape[1]) >= said.lengths[:, None]
     return Batch(
-        token_ids=said.tokens,
+        token_ids=said.tokens.masked_fill(beyond, PADDING),
         action_mask=said.action_mask,
         behaviour_log_probs=said.log_probs,
         policy_versions=versions[:, : said.tokens.shape[1]],
