@@ -33,7 +33,7 @@ _RULES: Final[Mapping[str, Incomplete]] = {
 
 @final
 class Failing:
-    """Crashes, stragglers, failing environments, deadlines, and a watchdog over simulated time."""
+    """Crashes, stragglers, failing environments and pushes, deadlines, and a watchdog over simulated time."""
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class Failing:
     def counts(self) -> dict[str, int]:
         """How often did what happen? Kinds that did not are left out."""
         counts = dict(self.losses.counts) if self.losses is not None else {}
-        return counts | ({"engine_crashes": self.outages.crashes} if self.outages.crashes else {})
+        counts |= {"engine_crashes": self.outages.crashes, "push_failures": self.push.failures}
+        return {kind: times for kind, times in counts.items() if times}
 
     def _emptied(self, engine: Engine) -> None:
         if engine.wants_weights and engine.empty:

@@ -1,4 +1,13 @@
-"""New weights reach the engines, and what they run ends, goes on or begins again."""
+"""New weights reach the engines, and what they run ends, goes on or begins again.
+
+An attempt to push may break off when some engines have the weights and others do not, and is made again.
+Until one succeeds nothing is published: all engines hold what they held, whatever they have received, and
+those that stand still for the push go on doing so (*choice*). Only where the rule loads one engine after
+another do those that are done go on under the new weights; the next attempt is for the others.
+
+References:
+    A version may not move unless the load succeeds: https://github.com/vllm-project/vllm/issues/49040.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +25,7 @@ from simulator.pipeline.instant import PUBLISH, Turn
 from simulator.pipeline.journal import Journal
 from simulator.rules.counts import Counts
 from simulator.rules.on_sync import MayPublish, OnSync
+from simulator.world.failures import BreaksOff
 
 
 @final
@@ -27,6 +37,8 @@ class Push:
 
     Args:
         published: told when the weights of a batch have arrived (when engines may fetch them, if they do).
+        breaks_off: asked at each attempt.
+        retry_s: from where one breaks off to the next.
     """
 
     def __init__(
@@ -42,6 +54,8 @@ class Push:
         discards: Discards,
         journal: Journal,
         published: Callable[[int], None],
+        breaks_off: BreaksOff | None = None,
+        retry_s: float = 0.0,
     ) -> None:
         self.env = env
         self.push_s = push_s
@@ -53,6 +67,10 @@ class Push:
         self.discards = discards
         self.journal = journal
         self.published = published
+        self.breaks_off = breaks_off or _never
+        self.retry_s = retry_s
+        self.failures = 0
+        """Attempts that broke off."""
         self._offered = 0
         self.waits_for: str | None = None
         """What the trainer waits for before it pushes."""
@@ -65,10 +83,15 @@ class Push:
             yield Turn(self.env, PUBLISH)
             self._offer(version)
         elif self.on_sync.engines == "rolling":
-            for engine in engines:
-                yield from self._load([engine], version)
+            yield from self._one_by_one(engines, version)
         else:
-            yield from self._load(engines, version)
+            yield from self._get_ready(engines)
+            while (done := self.breaks_off(len(engines))) is not None:
+                yield from self._send(done / len(engines))
+                yield from self._wait_to_retry()
+            yield from self._send(1.0)
+            for engine in engines:
+                self._swap(engine, version)
         self.published(version)
 
     def pause(self, engines: Sequence[Engine], why: str) -> None:
@@ -87,19 +110,36 @@ class Push:
         self.pause([engine], "sync")
         self.env.process(self._fetch(engine))
 
-    def _load(self, engines: Sequence[Engine], version: int) -> Process:
+    def _one_by_one(self, engines: Sequence[Engine], version: int) -> Process:
+        while engines:
+            done = self.breaks_off(len(engines))
+            for engine in engines[:done]:
+                yield from self._get_ready([engine])
+                yield from self._send(1.0)
+                self._swap(engine, version)
+            engines = [] if done is None else engines[done:]
+            if engines:
+                yield from self._wait_to_retry()
+
+    def _get_ready(self, engines: Sequence[Engine]) -> Process:
         if self.on_sync.running == "drain":
             for engine in engines:
                 self._close(engine)
             yield from self._wait(lambda: all(e.empty for e in engines), "engines have rollouts to end")
         if self.on_sync.pauses_engines:
             self.pause(engines, "sync")
+
+    def _send(self, part: float) -> Process:
         starts_s = self.env.now
-        yield self.env.timeout(self.push_s)
+        yield self.env.timeout(part * self.push_s)
         yield Turn(self.env, PUBLISH)
         self.journal.trainer("busy", "push", starts_s, self.env.now)
-        for engine in engines:
-            self._swap(engine, version)
+
+    def _wait_to_retry(self) -> Process:
+        self.failures += 1
+        since_s = self.env.now
+        yield self.env.timeout(self.retry_s)
+        self.journal.trainer("idle", "push_failed", since_s, self.env.now)
 
     def _offer(self, version: int) -> None:
         """Each engine takes the newest weights once its last rollout has ended; until then nothing starts."""
@@ -113,6 +153,9 @@ class Push:
                 self.emptied(engine)
 
     def _fetch(self, engine: Engine) -> Process:
+        while self.breaks_off(1) is not None:  # the trainer waits for nobody here
+            self.failures += 1
+            yield self.env.timeout(self.retry_s)
         version = self._offered
         yield self.env.timeout(self.push_s)
         yield Turn(self.env, PUBLISH)
@@ -176,3 +219,7 @@ class Push:
     def _wake(self, waiting: simpy.Event) -> None:
         self.fleet.who_waits = None
         waiting.succeed()
+
+
+def _never(engines: int) -> None:
+    """No attempt breaks off."""

@@ -147,6 +147,8 @@ class Pipeline:
             discards=self.discards,
             journal=self.journal,
             published=self._published,
+            breaks_off=faults.push_breaks_off,
+            retry_s=config.failures.push_retry_s,
         )
         self.trainer = Trainer(
             env,

@@ -1,4 +1,4 @@
-"""What goes wrong, and when? Engines crash, run slow; environments fail; the trainer stands still.
+"""What goes wrong, and when? Engines crash, run slow; environments and pushes fail; the trainer stands still.
 
 Every kind draws from streams of its own, by engine or by place, so that switching one on changes no other's
 draws and none of the lengths.
@@ -53,6 +53,10 @@ class Failures(BaseModel):
     """Mean time between the end of a stall and the next (exponential); None for no stall."""
     trainer_stall_s: Seconds = 60.0
     """How long the trainer then stands still."""
+    push_failure_probability: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    """Of an attempt to push, after each number of engines less than all as likely."""
+    push_retry_s: Seconds = 10.0
+    """From there to the next attempt."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -70,6 +74,11 @@ FailsAfter: TypeAlias = Callable[[int, int, int], int | None]
 """(place, attempt, tokens of the whole answer) -> tokens made when the environment fails; None if not."""
 
 
+BreaksOff: TypeAlias = Callable[[int], int | None]
+"""Engines that an attempt to push is for -> how many have their weights when it breaks off; None if it does
+not. Asked at each attempt."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
@@ -84,6 +93,7 @@ class Faults:
     """Of each engine: at its speed, slow. None for an engine that is no straggler."""
     stalls: Spells | None = None
     """Of the trainer: able, stalled."""
+    push_breaks_off: BreaksOff | None = None
 
 
 def drawn_faults(failures: Failures, seed: int) -> Faults:
@@ -97,6 +107,7 @@ def drawn_faults(failures: Failures, seed: int) -> Faults:
         slow_from_the_start=partial(_factor, failures) if slow and not sometimes else None,
         slow_spells=partial(_slow_spells, failures, seed) if slow and sometimes else None,
         stalls=_stalls(failures, seed) if failures.trainer_stall_every_s is not None else None,
+        push_breaks_off=_push_failures(failures, seed) if failures.push_failure_probability > 0 else None,
     )
 
 
@@ -175,8 +186,19 @@ def _stalls(failures: Failures, seed: int) -> Spells:
     return spells(rng, failures.trainer_stall_every_s, lambda: failures.trainer_stall_s)
 
 
+def _push_failures(failures: Failures, seed: int) -> BreaksOff:
+    rng = stream(seed, "failures", _PUSHES)
+
+    def breaks_off(engines: int) -> int | None:
+        fails, where = rng.random(2)
+        return int(where * engines) if fails < failures.push_failure_probability else None
+
+    return breaks_off
+
+
 _CRASHES: Final = 0
 _ENVIRONMENT: Final = 1
 _SLOW: Final = 2
 _STALLS: Final = 3
+_PUSHES: Final = 4
 _BLOCK_ROLLOUTS: Final = 4096

@@ -79,3 +79,12 @@ def test_the_first_engines_are_the_stragglers():
 def test_impossible_failures_are_refused(given):
     with pytest.raises(ValidationError):
         Failures(**given)
+
+
+def test_pushes_break_off_with_their_probability_after_any_part_of_the_engines():
+    breaks_off = drawn_faults(Failures(push_failure_probability=0.2), seed=5).push_breaks_off
+    drawn = [breaks_off(4) for _ in range(10_000)]
+    where = [done for done in drawn if done is not None]
+    assert len(where) == pytest.approx(2000, abs=4 * np.sqrt(10_000 * 0.2 * 0.8))
+    assert np.bincount(where, minlength=5)[:4] == pytest.approx(500, abs=4 * np.sqrt(500))
+    assert max(where) == 3
