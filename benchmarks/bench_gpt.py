@@ -4,9 +4,9 @@
 
 An update samples 128 rollouts of 64 tokens after prompts of 8, and trains on them: GRPO's kind is one forward
 and backward pass of the policy and a step of Adam; SAO's has two fits of a critic with frozen attentions
-more, and one evaluation of it. The limit is the matrix products of the same shapes alone, attention's
-included, through the same calls. What an estimator and a schedule add is left out. Time is the processor's,
-not the wall's.
+more, whose first forward pass is also its evaluation. The limit is the matrix products of the same shapes
+alone, attention's included, through the same calls. What an estimator and a schedule add is left out. Time is
+the processor's, not the wall's; on cores that share their units with busy ones it is longer.
 """
 
 from __future__ import annotations
@@ -78,9 +78,6 @@ class Updates:
     def learn(self, critic_fits: int, updates: int) -> None:
         for _ in range(updates):
             tokens = self.sample([self.policy.snapshot()])
-            if critic_fits:
-                with torch.no_grad():
-                    self.critic.values(self.prompts, tokens)
             for fit in range(critic_fits + 1):
                 says = self.critic.values if fit < critic_fits else self.policy.log_probs
                 optimizer = self.optimizers[fit < critic_fits]
@@ -144,10 +141,6 @@ class Products:
         for _ in range(updates):
             self.sampled()
             self.trained(attention_weights=True)
-            if critic_fits:
-                for layer in self.layers:
-                    self.forward(ROLLOUTS * READ, layer)
-                    self.attend(READ, READ, 1)
             for _ in range(critic_fits):
                 self.trained(attention_weights=False)
 
