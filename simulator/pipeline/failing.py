@@ -80,6 +80,7 @@ class Failing:
                 fails_after=faults.fails_after,
                 incomplete=incomplete or _RULES[config.failures.incomplete_group],
                 deadline_s=config.failures.group_deadline_s,
+                give_up=watchdog.give_up,
             )
             door.on_start, discards.given_up = self.losses.started, self.losses.given_up
 

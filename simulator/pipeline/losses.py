@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, final
 
 import simpy
 
@@ -17,6 +18,9 @@ from simulator.pipeline.instant import COMPLETION, TRAINER, at
 from simulator.pipeline.rollout import Rollouts
 from simulator.rules.incomplete import Incomplete, Members
 from simulator.world.failures import FailsAfter
+
+_MOST_ATTEMPTS: Final = 1000
+"""Of one prompt, each of them too late, without one update in between: more is a loop, not bad luck."""
 
 
 @final
@@ -35,6 +39,9 @@ class Losses:
 
     A failing attempt is started with the tokens that it will make until it fails. Its row says when, and
     `environment_failed`; what that costs its group is settled at the end of the same instant.
+
+    Args:
+        give_up: called with what goes on for ever; raises.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Losses:
         fails_after: FailsAfter | None,
         incomplete: Incomplete,
         deadline_s: float | None,
+        give_up: Callable[[str], None],
     ) -> None:
         self.env = env
         self.table = table
@@ -59,6 +67,7 @@ class Losses:
         self.fails_after = fails_after
         self.incomplete = incomplete
         self.deadline_s = deadline_s
+        self.give_up = give_up
         self.open: dict[int, _Open] = {}
         self.counts: Counter[str] = Counter()
         self._next_new = 0
@@ -66,6 +75,9 @@ class Losses:
         """Of places that were started more than once."""
         self._due: deque[tuple[float, _Open]] = deque()
         self._to_settle: dict[int, _Open] = {}
+        self._too_late: Counter[int] = Counter()
+        self._too_late_since = 0
+        """How often groups were dropped at their deadlines, since this version."""
 
     def started(self, place: int, tokens: int) -> int:
         """An attempt starts: the tokens that it will make."""
@@ -148,7 +160,22 @@ class Losses:
         elif verdict == "drop":
             self.counts["groups_dropped"] += 1
             self.discards.give_up(group.group, reason, also=group.failed)
+            if overdue:
+                self._look_for_a_loop(group.group)
         elif verdict == "ship":
             self.counts["groups_padded"] += 1
             self.counts["copies"] += self.table.group_size - group.valid
             self.discards.ship(group.group, reason, also=group.failed)
+
+    def _look_for_a_loop(self, group: int) -> None:
+        """A prompt that is tried again and can never be in time keeps the clock going for ever."""
+        version = self.discards.version()
+        if version > self._too_late_since:
+            self._too_late_since = version
+            self._too_late.clear()
+        self._too_late[group] += 1
+        if self._too_late[group] >= _MOST_ATTEMPTS:
+            self.give_up(
+                f"group {group} missed its deadline of {self.deadline_s:g} s {_MOST_ATTEMPTS} times since the"
+                " last update, and was tried again each time,"
+            )

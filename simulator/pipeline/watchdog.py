@@ -58,7 +58,15 @@ class Watchdog:
         Raises:
             StalledError: always.
         """
-        raise StalledError(self.message("nothing can happen any more"))
+        self.give_up("nothing can happen any more")
+
+    def give_up(self, what: str) -> NoReturn:
+        """It would go on like that for ever.
+
+        Raises:
+            StalledError: always.
+        """
+        raise StalledError(self.message(what))
 
     def watch(self, limit_s: float, background: Background) -> Process:
         """Look whether there was an update within `limit_s`.
@@ -69,7 +77,7 @@ class Watchdog:
         while True:
             yield from background.wait(self.trainer.updated_s + limit_s - self.env.now)
             if self.env.now >= self.trainer.updated_s + limit_s:
-                raise StalledError(self.message(f"no update for {limit_s:g} s"))
+                self.give_up(f"no update for {limit_s:g} s")
 
     def message(self, what: str) -> str:
         """One sentence for each who waits."""

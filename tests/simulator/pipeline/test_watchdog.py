@@ -118,3 +118,31 @@ def test_an_error_of_a_worker_ends_the_run_with_that_error(where):
 
     with pytest.raises(OSError, match="disk full"):
         run(config(failures=Failures(engine_crash_every_s=50.0), stall_limit_s=1e6), Dies(length))
+
+
+def test_a_prompt_that_is_never_in_time_and_always_tried_again():
+    # prompt 1 needs 5 s and has 4; prompt 0 has been trained
+    rule = Staleness(admission=always, replacement="same_prompt")
+    with pytest.raises(StalledError) as said:
+        run(
+            config(updates=2, failures=Failures(group_deadline_s=4.0), policy_update_s=0.5),
+            in_turn(3, 5),
+            rule=rule,
+        )
+    assert str(said.value).startswith(
+        "group 1 missed its deadline of 4 s 1000 times since the last update, and was tried again each time,"
+        " at 4003 s, 1 of 2 updates are done. The trainer waits for a batch: 0 rollouts are queued"
+    )
+
+
+def test_one_that_is_tried_again_while_others_are_trained_is_no_loop():
+    # two slots: one prompt is never in time, all others are
+    rule = Staleness(admission=always, replacement="same_prompt")
+    result = run(
+        config(slots=2, updates=3000, failures=Failures(group_deadline_s=4.0), policy_update_s=0.5),
+        Lengths(lambda prompt, _member: 5 if prompt == 0 else 3),
+        rule=rule,
+    )
+    rows = result.log.rollouts.to_pandas()
+    assert (rows[rows.prompt_id == 0].reason == "group_deadline").sum() > 1000
+    assert set(rows[rows.prompt_id > 0].status) <= {"trained", "queued", "in_flight"}
