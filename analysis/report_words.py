@@ -103,10 +103,7 @@ def scope(outcomes: pd.DataFrame) -> str:
 
 def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     rows = verdict_rows(verdicts).set_index("id")
-    found = [
-        f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]; claimed: {_claimed(row)}"
-        for _, row in rows.iterrows()
-    ]
+    found = [f"{_found(row)}; claimed: {_claimed(row)}" for _, row in rows.iterrows()]
     tested = [_tested(row) for _, row in rows.iterrows()]
     return pd.DataFrame(
         {
@@ -119,6 +116,12 @@ def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
         },
         index=rows.index,
     )
+
+
+def _found(row: pd.Series[Any]) -> str:
+    if math.isnan(row["estimate"]):
+        return "no value"
+    return f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
 
 
 def _claimed(row: pd.Series[Any]) -> str:

@@ -88,6 +88,34 @@ def test_a_study_adds_lags_up_averages_idle_over_all_seeds_and_keeps_the_order_o
         summarise([], CRITERIA)
 
 
+def test_factors_are_columns_and_replace_no_outcome():
+    runs = [learning_run([0.1, 0.2], arm=arm, seed=seed) for arm in "ab" for seed in (0, 1)]
+    factors = {"a": {"lag": 4, "estimator": "grpo"}, "b": {"lag": 16}}
+    study = summarise(runs, CRITERIA, factors=factors)
+    assert study.factors == ("lag", "estimator")
+    assert study.outcomes["lag"].tolist() == [4, 4, 16, 16]
+    assert study.outcomes["estimator"].tolist()[:2] == ["grpo"] * 2
+    assert study.outcomes["estimator"].isna().tolist() == [False, False, True, True]
+    with pytest.raises(ValueError, match="factor 'mean_lag' has the name of an outcome"):
+        summarise(runs, CRITERIA, factors={"a": {"mean_lag": 4}, "b": {"mean_lag": 4}})
+    # What was set and came out is one and the same.
+    assert (
+        summarise(runs, CRITERIA, factors={arm: {"updates": 2} for arm in "ab"})
+        .outcomes["updates"]
+        .eq(2)
+        .all()
+    )
+
+
+def test_a_collapse_and_a_stall_are_told_apart():
+    broken = outcomes(learning_run([0.8] * 10 + [0.1] * 10), CRITERIA)
+    assert (broken["collapsed"], broken["stalled"], broken["collapsed_at_update"]) == (True, False, 11)
+    flat = outcomes(learning_run([0.5] * 20), CRITERIA)
+    assert (flat["collapsed"], flat["stalled"], flat["event_update"]) == (False, True, 20)
+    assert math.isnan(flat["collapsed_at_update"])
+    assert flat["watched_until_update"] == 18  # from 18 on, down to the end is 3 updates
+
+
 def test_a_cause_that_one_seed_never_met_is_0_there():
     recorder = recorded([0.1])
     recorder.add_interval(resource="tool", state="idle", cause="crash", start_s=0.0, end_s=3600.0)

@@ -158,3 +158,35 @@ def test_a_study_counts_only_its_registered_runs_and_says_how_many_are_missing(t
     assert report.table.loc["sao", "n"] == 2
     assert report.headline.endswith("1 of 3 registered runs is missing.")
     assert "missing runs" in render(report)
+
+
+def test_a_study_shows_the_pictures_it_registered_and_what_it_fitted(tmp_path):
+    fitted = Hypothesis(
+        id="F1",
+        claim="the exponent is one",
+        source="ours",
+        metric="boundary_exponent",
+        kind="fitted",
+        between=(0.8, 1.2),
+    )
+    folder = write(
+        tmp_path,
+        {"sao": RISE, "grpo": FALL},
+        factors={arm: {"estimator": arm, "lag": 2, "learning_rate": 0.002} for arm in ("sao", "grpo")},
+        criteria={"target": 0.7, "chance": 0.1},
+        pictures=[{"kind": "score_by_factor", "factor": "estimator", "line": "lag"}],
+        hypotheses=[dataclasses.asdict(fitted), dataclasses.asdict(CLAIM)],
+    )
+    page = Page(render(report_for_study(folder)))
+    assert "Final score by estimator" in page.words
+    assert "no value; claimed: between 0.8 and 1.2" in page.words
+    assert "cannot be had: " in page.words
+    assert "3 of 3: 100% [44%, 100%]" in page.words  # how grpo ended, Wilson's interval
+    assert "2 claims, each judged on its own" in page.words
+    assert page.words.index("How the runs ended") < page.words.index("Figures")
+
+
+def test_a_picture_that_there_is_not_is_an_error_that_names_it(tmp_path):
+    folder = write(tmp_path, {"sao": RISE}, pictures=[{"kind": "pie"}])
+    with pytest.raises(ValueError, match="no picture is of the kind 'pie'"):
+        render(report_for_study(folder))

@@ -1,11 +1,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.survival import kaplan_meier, logrank_p, median_time
+from analysis.survival import kaplan_meier, logrank_p, median_time, shares_of_fates
 
 
 def test_kaplan_meier_by_hand():
@@ -44,3 +45,39 @@ def test_the_log_rank_test_by_hand():
 def test_nothing_that_happened_separates_nothing():
     never = np.array([False, False])
     assert math.isnan(logrank_p(np.array([5.0, 5.0]), never, np.array([5.0, 5.0]), never))
+
+
+def test_the_band_by_hand():
+    # The first step of five seeds: S = 4/5, Greenwood's sum 1/(5 x 4):
+    # log(-log S) +- 1.96 sqrt(sum) / |log S|.
+    table = kaplan_meier(np.array([2.0, 3, 4, 5, 5]), np.array([True, False, True, False, False]))
+    width = 1.959964 * math.sqrt(1 / 20) / abs(math.log(0.8))
+    bounds = [math.exp(-math.exp(math.log(-math.log(0.8)) + sign * width)) for sign in (1, -1)]
+    row = table.set_index("time").loc[2.0]
+    assert [row["low"], row["high"]] == pytest.approx(bounds)
+    assert table.loc[0, ["low", "high"]].isna().all()
+
+
+def test_seeds_that_break_alike_are_as_seldom_separated_as_stated():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(200):
+        times = rng.exponential(100, size=(2, 20))
+        watched = np.minimum(times, 120.0)
+        found += logrank_p(watched[0], times[0] < 120, watched[1], times[1] < 120) < 0.05
+    assert found <= 20  # 10 expected; more than 20 happens once in five hundred
+
+
+def test_every_run_has_one_end_and_the_intervals_are_wilsons():
+    fates = ["collapsed"] * 3 + ["stalled"] + ["not measured"]
+    table = shares_of_fates(pd.DataFrame({"arm": "a", "fate": fates})).set_index("fate")
+    assert table["events"].to_dict() == {
+        "collapsed": 3,
+        "stalled": 1,
+        "reached target": 0,
+        "still learning": 0,
+    }
+    assert table["share"].sum() == 1
+    # Wilson for 0 of 4: upper bound z^2 / (n + z^2).
+    z = 1.959964
+    assert table.loc["still learning", "high"] == pytest.approx(z**2 / (4 + z**2))

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.verdict import judge, judge_all, verdict_rows
+from analysis.verdict import holm, judge, judge_all, verdict_rows
 from simulator.studies.hypothesis import Hypothesis
 from tests.analysis.factories import outcome_rows
+from tests.analysis.worlds import grid
 
 
 def claim(kind: str = "paired_difference", metric: str = "final_score", **choices) -> Hypothesis:
@@ -171,3 +172,33 @@ def test_false_support_is_as_rare_as_stated():
     wrong = sum(v == "supported" for v in verdicts)
     assert wrong <= stats.binom.ppf(0.9999, 300, 0.025)
     assert wrong >= stats.binom.ppf(0.0001, 300, 0.025)
+
+
+@pytest.mark.parametrize(
+    ("between", "verdict"),
+    [((0.5, 1.5), "supported"), ((1.5, 2.5), "contradicted"), ((1.0, 2.0), "not separable")],
+)
+def test_a_fitted_quantity_lies_between_or_not(between, verdict):
+    fitted = Hypothesis(
+        id="F", claim="c", source="ours", metric="boundary_exponent", kind="fitted", between=between
+    )
+    found = judge(fitted, grid(np.random.default_rng(0), seeds=20))
+    assert found.verdict == verdict
+    assert math.isnan(found.evidence.p_value)
+    assert verdict_rows([found])["between"].tolist() == [between]
+
+
+def test_a_fit_that_cannot_be_had_or_has_two_seeds_decides_nothing():
+    fitted = Hypothesis(
+        id="F", claim="c", source="ours", metric="boundary_exponent", kind="fitted", between=(-9.0, 9.0)
+    )
+    assert judge(fitted, grid(np.random.default_rng(0), seeds=2)).verdict == "not separable"
+    calm = grid(np.random.default_rng(0)).assign(collapsed=False)
+    assert judge(fitted, calm).verdict == "not separable"
+    assert "cannot be had" in judge(fitted, calm).note
+
+
+def test_holms_steps_by_hand():
+    # Sorted .01, .02, .03, times 3, 2, 1, never falling; what is undefined does not count.
+    assert holm([0.03, math.nan, 0.01, 0.02]) == pytest.approx([0.04, math.nan, 0.03, 0.04], nan_ok=True)
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
