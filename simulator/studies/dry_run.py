@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from typing import Final
 
+from simulator.command_line import StudyOptions
 from simulator.progress import duration, progress
 from simulator.studies.ask import Asked
 from simulator.studies.forecast import Forecast, Kind, forecast, kinds
@@ -15,7 +17,7 @@ METHOD: Final = (
     "Finished runs of a kind (equal but for seed and learning rates) count as they took; else a few updates"
     " are run, the first one's time and then the pace are extended to a whole run, and twice that is"
     " taken for the worst: early updates on an idle machine may be quicker than later ones on a busy one."
-    " Starting processes is not counted."
+    " Starting processes is not counted, and other machines of a cluster are taken to be like this one."
 )
 
 
@@ -23,8 +25,16 @@ def dry_run(asked: Asked) -> str:
     """What a study would run, in words or as JSON; nothing is written."""
     cells = missing(asked.chosen, asked.out)
     with progress(len(kinds(cells)), "trials", silent=asked.options.silent) as advance:
-        found = forecast(cells, asked.out, jobs=asked.options.jobs, advance=advance)
+        found = forecast(cells, asked.out, jobs=_at_once(asked.options), advance=advance)
     return to_json(found) if asked.options.json else text(found)
+
+
+def _at_once(options: StudyOptions) -> int:
+    """More jobs than processors gain nothing; a cluster's processors are not looked up, but for `--jobs`."""
+    processors = os.cpu_count() or 1
+    if options.backend == "ray" and options.jobs is not None:
+        return options.jobs
+    return min(options.jobs or processors, processors)
 
 
 def text(found: Forecast) -> str:

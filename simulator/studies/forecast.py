@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,18 +56,16 @@ class Forecast:
 
 
 def forecast(
-    missing: Sequence[Cell], study: Path, *, jobs: int | None, advance: Callable[[], None] = lambda: None
+    missing: Sequence[Cell], study: Path, *, jobs: int, advance: Callable[[], None] = lambda: None
 ) -> Forecast:
     """Expected time of the missing runs.
 
     Args:
         missing: in the order in which they would run.
         study: the folder; finished runs of any settings in it are learned from.
-        jobs: runs at once; by default, and at most, one a processor of this machine.
+        jobs: runs at once, each on a processor of its own.
         advance: called after each kind (see `kinds`).
     """
-    processors = os.cpu_count() or 1
-    at_once = min(jobs or processors, processors)
     finished = _finished(study)
     by_kind = kinds(missing)
     lower, upper = _TRIAL_S
@@ -84,9 +81,9 @@ def forecast(
     return Forecast(
         missing=[cell.name for cell in missing],
         kinds=list(found.values()),
-        jobs=at_once,
-        seconds=makespan([kind.seconds for kind in each], at_once),
-        seconds_most=makespan([kind.seconds_most for kind in each], at_once),
+        jobs=jobs,
+        seconds=makespan([kind.seconds for kind in each], jobs),
+        seconds_most=makespan([kind.seconds_most for kind in each], jobs),
     )
 
 

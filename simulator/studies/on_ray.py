@@ -54,7 +54,7 @@ def run_cells(
 
     Raises:
         NoClusterError: there is no cluster at RAY_ADDRESS.
-        KeyboardInterrupt: handed on after the tasks are cancelled; finished cells stay.
+        KeyboardInterrupt: handed on; the tasks end with the connection, finished cells stay.
     """
     import ray
 
@@ -77,9 +77,8 @@ def run_cells(
                 if interrupted():
                     raise KeyboardInterrupt
         except BaseException:
-            with contextlib.suppress(Exception):
-                for task in running:
-                    ray.cancel(task, force=True)
+            # The tasks end with the connection. Not cancelled one by one: Ray 2.60 aborts the whole process
+            # if a task completes while it is cancelled by force.
             if interrupted():  # inside Ray, an interrupt may come out as an error of another name
                 raise KeyboardInterrupt from None
             raise
@@ -154,7 +153,7 @@ def _beacon(study: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _connected(jobs: int | None) -> Iterator[None]:
-    """Ray, and its end; a connection that the caller has is used and left as it is."""
+    """Ray, and its end, which ends its tasks; a connection that the caller has is used and left as it is."""
     import ray
 
     if ray.is_initialized():

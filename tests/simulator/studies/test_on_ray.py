@@ -92,6 +92,7 @@ def test_a_folder_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cell", "other"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hears_interrupts")
 @pytest.mark.parametrize(
     ("how", "where"),
