@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.factor_figures import level_name, mark_height, note
+from analysis.factor_figures import level_name
 from analysis.figure_style import Look, outside_legend
+from analysis.figures import mark_height, note
 from analysis.survival import kaplan_meier
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.factor_tables import logarithmic
 from analysis.figure_style import Look, outside_legend
-from analysis.figures import seed_range
+from analysis.figures import mark_height, note, seed_range
 
 Floats = NDArray[np.float64]
 CELLS = "cividis"
@@ -174,20 +174,6 @@ def lines_on_logs(
     axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True)
     outside_legend(axes)
-
-
-def mark_height(axes: Axes, name: str, height: float) -> None:
-    """A named level to compare with."""
-    axes.axhline(height, color="#888888", linewidth=1, linestyle=(0, (2, 3)), zorder=0)
-    axes.annotate(
-        name, (1, height), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
-        ha="right", fontsize="small",
-    )  # fmt: skip
-
-
-def note(axes: Axes, words: str) -> None:
-    """Words in the upper right corner: what the figure cannot show."""
-    axes.text(0.99, 0.98, words, transform=axes.transAxes, ha="right", va="top", fontsize="small")
 
 
 def level_name(level: object) -> str:

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.figure_style import COLOURS, Look, outside_legend
-from analysis.survival import kaplan_meier
 
 LAG_BINS = 60
 """Most bins of a lag histogram; wider lags share a bin."""
@@ -53,16 +52,7 @@ def mean_curves(
         low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
         axes.fill_between(place, low, high, color=style.colour, alpha=0.15, linewidth=0)
     for name, height in (levels or {}).items():
-        axes.axhline(height, color="#888888", linewidth=1, linestyle=(0, (2, 3)), zorder=0)
-        axes.annotate(
-            name,
-            (1, height),
-            xycoords=("axes fraction", "data"),
-            xytext=(-2, 2),
-            textcoords="offset points",
-            ha="right",
-            fontsize="small",
-        )
+        mark_height(axes, name, height)
     axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True)
     outside_legend(axes)
@@ -96,8 +86,7 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
     bins = "" if width == 1 else f", in bins of {width}"
     axes.set(xlabel=f"lag of the oldest token (updates{bins})", ylabel="share of trained rollouts")
     if hidden:
-        note = f"{hidden} empty bins not drawn"
-        axes.text(0.99, 0.98, note, transform=axes.transAxes, ha="right", va="top", fontsize="small")
+        note(axes, f"{hidden} empty bins not drawn")
     axes.grid(visible=True)
     outside_legend(axes)
 
@@ -124,27 +113,23 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
     axes.set(xlim=(0, 1), xlabel="idle share")
 
 
-def collapse_curves(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -> None:
-    """Which share of the seeds still stands? Kaplan-Meier; a seed that ended unbroken is censored there."""
-    for arm, own in outcomes.groupby("arm", sort=False):
-        style = look[str(arm)]
-        broken = own["collapsed"].to_numpy(dtype=bool)
-        times = own["event_update"].to_numpy(dtype=float)
-        curve = kaplan_meier(times, broken)
-        axes.step(
-            np.append(curve["time"], times.max()),
-            np.append(curve["surviving"], curve["surviving"].iloc[-1]),
-            where="post",
-            color=style.colour,
-            linestyle=style.dash,
-            marker=style.marker,
-            markersize=4,
-            linewidth=1.5,
-            label=f"{arm} ({broken.sum()} of {len(own)} collapsed)",
-        )
-    axes.set(ylim=(-0.03, 1.05), xlabel="update", ylabel="share of seeds not collapsed")
-    axes.grid(visible=True)
-    outside_legend(axes)
+def mark_height(axes: Axes, name: str, height: float) -> None:
+    """A named level to compare with."""
+    axes.axhline(height, color="#888888", linewidth=1, linestyle=(0, (2, 3)), zorder=0)
+    axes.annotate(
+        name,
+        (1, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(-2, 2),
+        textcoords="offset points",
+        ha="right",
+        fontsize="small",
+    )
+
+
+def note(axes: Axes, words: str) -> None:
+    """Words in the upper right corner: what the figure cannot show."""
+    axes.text(0.99, 0.98, words, transform=axes.transAxes, ha="right", va="top", fontsize="small")
 
 
 def seed_range(n: pd.Series[int]) -> str:

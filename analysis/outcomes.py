@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from typing import Final
@@ -31,6 +32,8 @@ AVERAGED: Final = (
     "gradient_cosine",
 )
 """Columns of `updates` averaged over the run, weighted by the tokens of each update."""
+SCORES: Final = ("reward", "accuracy", "accuracy_short", "accuracy_long")
+"""Columns of `updates` whose last values are outcomes too, whichever of them is the study's score."""
 
 
 def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
@@ -60,6 +63,7 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
         "dropped_share": float((run.rollouts["status"] == "dropped").mean()),
         **_learning(run, criteria),
         **{name: token_mean(run.updates, name) for name in AVERAGED},
+        **_last(run.updates, criteria),
     }
 
 
@@ -131,6 +135,15 @@ def _idle(run: Run) -> dict[str, float]:
     return {
         "trainer_idle": float(means.get("trainer", math.nan)),
         "engine_idle": float(means.get("engines", math.nan)),
+    }
+
+
+def _last(updates: pd.DataFrame, criteria: Criteria) -> dict[str, float]:
+    """`final_` and the name of each score that was measured: its mean over the last share of the updates."""
+    return {
+        f"final_{name}": final_score(updates, dataclasses.replace(criteria, metric=name))
+        for name in SCORES
+        if name in updates.columns
     }
 
 

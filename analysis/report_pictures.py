@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis import figures
+from analysis import collapse_figures, figures
 from analysis.curves import curve_table
 from analysis.figure_style import Look, looks, svg
 from analysis.report_page import Picture
@@ -100,13 +100,13 @@ def _collapse(study: Study) -> Picture | None:
     said = "; ".join(f"{arm}: {row['sum']} of {row['size']} collapsed" for arm, row in counts.iterrows())
 
     def draw(axes: Axes) -> None:
-        figures.collapse_curves(measured, axes, look=_looks(study))
+        collapse_figures.survival(measured.assign(line=measured["arm"]), axes, look=_looks(study))
 
     return Picture(
         title="Seeds still standing",
-        svg=svg(draw, name="collapse"),
+        svg=svg(draw, name="collapse", height_in=3.2 + 0.18 * len(counts)),
         alt=f"Kaplan-Meier curves. {said}.",
-        caption="Kaplan-Meier estimate; a seed that ended unbroken is censored at its last update.",
+        caption="Kaplan-Meier with its pointwise 95 % band; a seed that ended unbroken is censored there.",
     )
 
 

@@ -59,13 +59,6 @@ def test_an_idle_bar_is_as_long_as_its_causes_together(axes):
     assert {text.get_text().strip() for text in axes.texts} == {"40%, mostly no batch", "70%, gate closed"}
 
 
-def test_a_censored_seed_stays_in_the_share_that_stands(axes):
-    outcomes = pd.DataFrame({"arm": "a", "collapsed": [True, False], "event_update": [30.0, 100.0]})
-    figures.collapse_curves(outcomes, axes, look=looks(["a"]))
-    assert axes.lines[0].get_ydata()[-1] == 0.5
-    assert legend(axes) == ["a (1 of 2 collapsed)"]
-
-
 def test_35_arms_differ_without_colour():
     seen = looks([str(i) for i in range(35)])
     assert len({(str(look.dash), look.marker) for look in seen.values()}) == 35

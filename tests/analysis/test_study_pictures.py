@@ -152,6 +152,7 @@ def test_the_numbers_at_risk_stand_under_the_curves(axes):
     )
     collapse_figures.survival(runs, axes, look=looks(["a"]))
     assert axes.lines[0].get_ydata()[-1] == pytest.approx(2 / 3)
+    assert axes.figure.legends[0].get_texts()[0].get_text() == "a (1 of 3 collapsed)"
     assert [text.get_text() for text in axes.texts] == ["3", "3", "3", "2", "2"]
 
 
