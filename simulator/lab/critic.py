@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from algorithms import diagnostics
 from algorithms.critic import CriticRecipe, fit, freeze, value_loss
 from algorithms.rollout import Batch
+from algorithms.stabilise.reset import emptied
 from simulator.lab.parts import Critic, Lesson
 
 
@@ -103,6 +104,11 @@ class CriticLearner:
         if lesson.batch.truncated.any():
             tokens = pad(tokens, (0, 1))
         return self.network.values(lesson.prompts, tokens)
+
+    def begin_anew(self) -> None:
+        """Keep the weights; forget the optimizer's moments and how often they were fitted."""
+        self.optimizer.load_state_dict(emptied(self.optimizer.state_dict()))
+        self._fits = 0
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""

@@ -52,7 +52,7 @@ class Student:
                 self.learner.critic,
                 self.sampler,
                 rollouts=config.value_pretraining_rollouts,
-                rollouts_per_update=config.pipeline.rollouts_per_update,
+                batch_rollouts=config.pipeline.rollouts_per_update,
             )
 
     def publish(self, version: int) -> None:

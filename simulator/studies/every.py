@@ -7,7 +7,17 @@ from typing import Any, Final, Protocol
 
 from pydantic import BaseModel
 
-from simulator.studies import quick
+from simulator.studies import (
+    barrier,
+    clipping,
+    law,
+    online,
+    quick,
+    sao_ablation,
+    selection,
+    stabilisers,
+    staleness,
+)
 from simulator.studies.plan import Plan
 
 
@@ -24,5 +34,13 @@ class Study(Protocol):
 
 STUDIES: Final[Mapping[str, Study]] = {
     "quick": quick,
+    "staleness": staleness,
+    "law": law,
+    "clipping": clipping,
+    "sao-ablation": sao_ablation,
+    "barrier": barrier,
+    "online": online,
+    "selection": selection,
+    "stabilisers": stabilisers,
 }
 """By the name that `policylag study` takes; the first is what it lists first."""

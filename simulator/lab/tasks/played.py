@@ -24,13 +24,14 @@ from simulator.lab.models.versions import Versions
 from simulator.lab.models.warm_start import Lessons, WarmStart, game_network, warm_started
 from simulator.lab.parts import Critic, Lesson, Policy, Speaker
 from simulator.lab.tasks.game import Game
-from simulator.lab.traffic import Part, Traffic
+from simulator.lab.traffic import Traffic
 
 RANGE: Final = 2**28
-"""Prompt ids of a run lie below it. Three more ranges of this size follow, so no id serves two purposes."""
+"""Prompt ids of a run lie below it. Three more ranges of this size follow, so no id serves two purposes; the
+last is that of `simulator.lab.pretraining`."""
 HELD_OUT: Final = RANGE
 WARM_START: Final = 2 * RANGE
-VALUE_PRETRAINING: Final = 3 * RANGE
+MEASURED: Final = ("accuracy", "accuracy_short", "accuracy_long", "entropy", "response_tokens")
 
 
 @final
@@ -101,12 +102,6 @@ class Played:
         """Engines that hold no weights yet."""
         return GptSampler(self)
 
-    def rollouts_of(self, weights: Speaker, first: int, count: int) -> Lesson:
-        """Rollouts of one version on prompts that no run meets, for `value_pretraining.in_batches`."""
-        sampler = self.sampler()
-        sampler.publish(0, weights)
-        return sampler.sample(_once_each(VALUE_PRETRAINING + first + np.arange(count)))
-
     def uniforms(self, rollout_ids: NDArray[np.int64]) -> Float[Tensor, "B T"]:
         """The number in [0, 1) that decides each token of these rollouts."""
         return torch.from_numpy(self._uniforms.rows(rollout_ids))
@@ -114,11 +109,12 @@ class Played:
     def measure(self, policy: Policy, update: int, /) -> dict[str, float]:
         """On held-out prompts, at temperature 1, with the same uniforms each time.
 
-        `accuracy` is the mean reward, `entropy` the mean over action tokens in nats, `response_tokens` the
-        mean length, observations included.
+        `accuracy` is the mean reward, `accuracy_short` and `accuracy_long` that of prompts whose responses
+        are shorter or longer than the mean, `entropy` the mean over action tokens in nats, `response_tokens`
+        the mean length, observations included.
         """
         if update % self._evaluate_every:
-            return dict.fromkeys(("accuracy", "entropy", "response_tokens"), math.nan)
+            return dict.fromkeys(MEASURED, math.nan)
         if not isinstance(policy, Gpt):
             raise TypeError(f"a game is played by a Gpt, got {type(policy).__name__}")
         prompts = self.game.prompts(self._held_out)
@@ -127,8 +123,12 @@ class Played:
         said = converse(self.game, prompts, [policy.snapshot()], versions, uniforms)
         with torch.no_grad():
             log_probs = policy.logits(prompts, said.tokens)[said.action_mask].log_softmax(-1)
+        rewards = self.game.rewards(prompts, said.tokens, said.action_mask)
+        long = torch.tensor([self.game.relative_length(int(i)) > 1 for i in self._held_out])
         return {
-            "accuracy": self.game.rewards(prompts, said.tokens, said.action_mask).mean().item(),
+            "accuracy": rewards.mean().item(),
+            "accuracy_short": rewards[~long].mean().item(),
+            "accuracy_long": rewards[long].mean().item(),
             "entropy": -(log_probs.exp() * log_probs).sum(-1).mean().item(),
             "response_tokens": said.lengths.double().mean().item(),
         }
@@ -207,18 +207,4 @@ def _recorded(
         group_ids=torch.from_numpy(traffic.group_ids),
         truncated=said.truncated,
         temperature=torch.ones(len(traffic)),
-    )
-
-
-def _once_each(prompt_ids: NDArray[np.int64]) -> Traffic:
-    """Each prompt once, by version 0; rollouts and groups are named like their prompts."""
-    count = len(prompt_ids)
-    return Traffic(
-        version=0,
-        index_in_batch=0,
-        rollout_ids=prompt_ids,
-        prompt_ids=prompt_ids,
-        group_ids=prompt_ids,
-        length_tokens=[1] * count,
-        parts=[[Part(0, 0)]] * count,
     )

@@ -13,7 +13,8 @@ import torch
 from simulator.lab.models.gpt import Sizes
 from simulator.lab.models.warm_start import WarmStart
 from simulator.lab.tasks.carry_addition import STOP, CarryAddition
-from simulator.lab.tasks.played import HELD_OUT, RANGE, VALUE_PRETRAINING, WARM_START, Played
+from simulator.lab.pretraining import FIRST_ID
+from simulator.lab.tasks.played import HELD_OUT, RANGE, WARM_START, Played
 from simulator.lab.traffic import Part, Traffic
 
 WARM = WarmStart(accuracy=0.15, most_steps=900, batch=64, learning_rate=5e-3)
@@ -164,10 +165,10 @@ def test_accuracy_is_the_mean_reward_of_held_out_prompts():
 
 
 def test_no_id_serves_two_purposes():
-    starts = [0, HELD_OUT, WARM_START, VALUE_PRETRAINING]
+    starts = [0, HELD_OUT, WARM_START, FIRST_ID]
     assert [b - a for a, b in itertools.pairwise(starts)] == [RANGE] * 3
     # Games that number their prompts have 2^32 of them.
-    assert VALUE_PRETRAINING + RANGE <= 2**32
+    assert FIRST_ID + RANGE <= 2**32
 
 
 def test_the_critic_starts_from_the_policy():

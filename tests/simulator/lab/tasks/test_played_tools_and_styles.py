@@ -7,6 +7,7 @@ import torch
 from simulator.lab.models.gpt import Sizes
 from simulator.lab.models.warm_start import WarmStart
 from simulator.lab.parts import Lesson
+from simulator.lab.pretraining import once_each
 from simulator.lab.tasks.game import CHOOSE, END, Game
 from simulator.lab.tasks.played import Played
 from simulator.lab.tasks.style_drift import STYLES, StyleDrift
@@ -18,7 +19,9 @@ SIZES = Sizes(width=48, depth=2, heads=2)
 def lesson_of(game: Game, accuracy: float) -> Lesson:
     recipe = WarmStart(accuracy=accuracy, batch=64, learning_rate=5e-3, most_steps=600)
     task = Played(game, seed=1, sizes=SIZES, warm_start=recipe, cache=None)
-    return task.rollouts_of(task.policy().snapshot(), 0, 256)
+    sampler = task.sampler()
+    sampler.publish(0, task.policy().snapshot())
+    return sampler.sample(once_each(0, 256))
 
 
 @pytest.fixture(scope="module")
