@@ -228,10 +228,10 @@ class Fleet:
             self.readmit(engine, now_s)
         if engine.wants_weights and engine.empty:
             self.emptied(engine)
-        if engine.another_ends_now():
-            self.door.knock()
-        else:
+        if not engine.another_ends_now():
             self.door.knock_now()
+        elif len(self.engines) > 1 or not _ends_next(engine):  # else that one will
+            self.door.knock()
 
     def _preempt(self, engine: Engine, now_s: float) -> None:
         assert isinstance(engine, LoadedEngine)
@@ -241,3 +241,8 @@ class Fleet:
         _, slot = engine.preempt()
         self.door.wait(engine, slot, now_s)
         engine.slots[slot].wait_for("kv_full", now_s)
+
+
+def _ends_next(engine: Engine) -> bool:
+    """Does another end where one has just ended, to the last digit? Nothing of this engine comes before it."""
+    return any(entry[0] == engine.heap[0][0] for entry in engine.heap[1:3])
