@@ -244,5 +244,5 @@ class Fleet:
 
 
 def _ends_next(engine: Engine) -> bool:
-    """Does another end where one has just ended, to the last digit? Nothing of this engine comes before it."""
+    """Does another end where one has just ended, to the last digit? Nothing here comes before it."""
     return any(entry[0] == engine.heap[0][0] for entry in engine.heap[1:3])
