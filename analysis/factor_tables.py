@@ -12,18 +12,23 @@ import pandas as pd
 from analysis.statistics import bootstrap_interval, wilson
 
 
+class NothingToShowError(ValueError):
+    """These runs have nothing for a figure that was registered; others of the same study might."""
+
+
 def chosen(outcomes: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     """Runs whose factors (or arm) have these values; a list names several values.
 
     Raises:
-        ValueError: a name that is no column, or nothing is left.
+        NothingToShowError: nothing is left.
+        ValueError: a name that is no column.
     """
     kept = outcomes
     for name, value in where.items():
         column_of(outcomes, name)
         kept = kept.loc[kept[name].isin(value if isinstance(value, (list, tuple)) else [value])]
     if kept.empty:
-        raise ValueError(f"no run is where {dict(where)}")
+        raise NothingToShowError(f"no run is where {dict(where)}")
     return kept.reset_index(drop=True)
 
 

@@ -102,7 +102,8 @@ def idle_shares(run: Run) -> pd.DataFrame:
     sizes = kinds.value_counts()
     causes["kind"] = causes["resource"].map(kinds)
     table = causes.groupby(["kind", "cause"])["idle"].sum().reset_index()
-    table["idle"] /= table["kind"].map(sizes)
+    # A table without rows has no number to tell its type.
+    table["idle"] = table["idle"].astype(float) / table["kind"].map(sizes).astype(float)
     # A machine that never paused is a finding, not a gap in the table.
     tireless = [kind for kind in sizes.index if kind not in set(table["kind"])]
     if not tireless:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis import collapse_figures, factor_figures
 from analysis.alarm import COSINE
-from analysis.factor_tables import by_two, chosen, column_of, fewest
+from analysis.factor_tables import NothingToShowError, by_two, chosen, column_of, fewest
 from analysis.figure_style import looks, svg
 from analysis.fits_boundary import boundary
 from analysis.fits_record import Draw
@@ -103,7 +103,7 @@ def survival(
     used = chosen(study.outcomes, where)
     used = used.loc[used["fate"] != "not measured"]
     if used.empty:
-        raise ValueError("no run measured whether it learned")
+        raise NothingToShowError("no run measured whether it learned")
     line = line or default_line(study, but="")
     used = used.assign(line=used[column_of(used, line)].astype(str))
     look = looks_of(study, line)
@@ -151,7 +151,7 @@ def cosine(
     used = chosen(study.outcomes, where)
     table = cosine_table(study.updates, used, study.criteria, back=back, rng=rng)
     if table.empty:
-        raise ValueError(f"no run measured {COSINE!r}")
+        raise NothingToShowError(f"no run measured {COSINE!r}")
     criteria = study.criteria
     missed, wrong = used["missed_collapse"].dropna(), used["false_alarm"].dropna()
     said = (

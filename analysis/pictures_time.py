@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis import figures
 from analysis.curves import curve_table
-from analysis.factor_tables import chosen, column_of
+from analysis.factor_tables import NothingToShowError, chosen, column_of
 from analysis.figure_style import svg
 from analysis.pictures_factors import NOWHERE, default_line, looks_of, restriction, words
 from analysis.report_page import Picture
@@ -48,7 +48,7 @@ def curves_by_arm(
     used = chosen(study.outcomes, {**where, "arm": list(arms)} if arms else where)
     table = curve_table(_labelled(study.updates, used, line), metric, x=x, rng=rng)
     if table.empty:
-        raise ValueError(f"no run measured {metric!r}")
+        raise NothingToShowError(f"no run measured {metric!r}")
     levels = {"chance": study.criteria.chance, "target": study.criteria.target}
     clocks = " and ".join(sorted(set(used["clock"])))
     last = table.groupby("arm", sort=False).last()

@@ -7,12 +7,14 @@ kind, and gives pictures. `where` restricts any of them to runs whose factors ha
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from analysis.factor_tables import NothingToShowError
 from analysis.pictures_collapse import collapse_times, cosine, phase_diagram, survival
 from analysis.pictures_factors import drift_by_lag, heat_map, score_by_factor
 from analysis.pictures_time import curves_by_arm, recovery
@@ -37,14 +39,18 @@ def registered_pictures(
 ) -> list[Picture]:
     """The figures of a study, in the order in which they were registered.
 
+    Those that these runs have nothing for are left out.
+
     Raises:
-        ValueError: a kind or an option that there is not, or one that these runs have nothing for.
+        ValueError: a kind or an option that there is not.
     """
     shown: list[Picture] = []
     for i, options in enumerate(asked):
         chosen = {name: value for name, value in options.items() if name != "kind"}
         kind = str(options.get("kind"))
-        shown += picture(kind, chosen, study, rng, name=f"asked-{i}-{kind}")
+        # Part of a study, or a short one, may have nothing for a figure that was registered for all of it.
+        with contextlib.suppress(NothingToShowError):
+            shown += picture(kind, chosen, study, rng, name=f"asked-{i}-{kind}")
     return shown
 
 
@@ -63,5 +69,7 @@ def picture(
         raise ValueError(f"picture {kind!r} has no option {unknown[0]!r}; it has {', '.join(known)}")
     try:
         return draw(study, rng, name, **options)
+    except NothingToShowError:
+        raise
     except ValueError as refused:
         raise ValueError(f"picture {kind!r}: {refused}") from refused

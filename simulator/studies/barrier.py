@@ -35,7 +35,7 @@ class BarrierStudy(BaseModel):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     updates: Annotated[int, Field(ge=1)] = 600
     """A multiple of four, the updates of a batch."""
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 5
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 4
     first_seed: Annotated[int, Field(ge=0)] = 0
 
 

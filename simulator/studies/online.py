@@ -33,11 +33,11 @@ class OnlineStudy(BaseModel):
     estimators: tuple[EstimatorName, ...] = ("sao", "sao_running_mean_128", "reinforce_pp")
     gentle_learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     fast_learning_rate: Annotated[float, Field(gt=0)] = 3e-4
-    shift_updates: tuple[int, int] = (200, 400)
+    shift_updates: tuple[int, int] = (160, 320)
     """Updates at which the rewarded style changes."""
-    updates: Annotated[int, Field(ge=1)] = 600
+    updates: Annotated[int, Field(ge=1)] = 480
     """A multiple of four, the updates of a batch."""
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 5
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 4
     first_seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class OnlineStudy(BaseModel):
         return StyleDriftWorld(shifts=shifts, warm_start_accuracy=0.3)
 
 
-SIZES: Final[Mapping[str, OnlineStudy]] = {"small": OnlineStudy(), "full": OnlineStudy(seeds=20)}
+SIZES: Final[Mapping[str, OnlineStudy]] = {"small": OnlineStudy(), "full": OnlineStudy(shift_updates=(500, 1000), updates=1500, seeds=20)}
 
 
 def plan(study: OnlineStudy) -> Plan:

@@ -42,7 +42,7 @@ class AblationStudy(BaseModel):
     """Of the arm whose baseline is each prompt's running mean: elsewhere no prompt comes back."""
     updates: Annotated[int, Field(ge=1)] = 160
     """A multiple of four, the updates of a batch."""
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 4
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 3
     first_seed: Annotated[int, Field(ge=0)] = 0
 
 
@@ -74,15 +74,13 @@ def plan(study: AblationStudy) -> Plan:
 
 def _arms(study: AblationStudy) -> dict[str, tuple[EstimatorName, dict[str, Any], dict[str, Any]]]:
     """Estimator, fields of its pipeline, fields of its run."""
-    pretrained = {
-        f"pretrained-{n}": n for n in (study.few_pretraining_rollouts, study.many_pretraining_rollouts)
-    }
     return {
         "sao": ("sao", {}, {}),
         "k-1": ("sao", {"critic_updates": 1}, {}),
         "k-4": ("sao", {"critic_updates": 4}, {}),
         "full-critic": ("sao_full_critic", {}, {}),
-        **{arm: ("sao", {}, {"value_pretraining_rollouts": n}) for arm, n in pretrained.items()},
+        "pretrained-few": ("sao", {}, {"value_pretraining_rollouts": study.few_pretraining_rollouts}),
+        "pretrained-many": ("sao", {}, {"value_pretraining_rollouts": study.many_pretraining_rollouts}),
         "values-after": ("sao_values_after", {}, {}),
         "no-warm-up": ("sao_no_warm_up", {}, {}),
         "whitened": ("sao_whitened", {}, {}),
@@ -118,7 +116,7 @@ def _run(
 
 _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "The critic's recipe": ("sao", "k-1", "k-4", "full-critic", "values-after", "no-warm-up"),
-    "Baselines": ("sao", "pretrained-2048", "pretrained-16384", "running-mean-8", "running-mean-128"),
+    "Baselines": ("sao", "pretrained-few", "pretrained-many", "running-mean-8", "running-mean-128"),
     "Credit": ("sao", "whitened", "alpha-0.5", "alpha-5", "step-mean", "step-last"),
     "The mask": ("sao", "no-dis", "dis-only", "undetached"),
 }
@@ -148,11 +146,11 @@ HYPOTHESES: Final = (
     _better(9, "undetached", "with the mask's factor in the gradient", "ours: its gradient changes sign"),
     Hypothesis(
         id="A10",
-        claim="A critic pretrained on 2,048 rollouts ends more accurate than none",
+        claim="A critic pretrained on a few thousand rollouts ends more accurate than one that is not",
         source=f"{PAPER}: pretraining is called essential",
         metric="final_score",
         kind="paired_difference",
-        better_arm="pretrained-2048",
+        better_arm="pretrained-few",
         worse_arm="sao",
     ),
     Hypothesis(

@@ -41,9 +41,9 @@ class SelectionStudy(BaseModel):
     max_lag_updates: tuple[int, ...] = (8, 12)
     """Of the arms that drop what is older."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
-    updates: Annotated[int, Field(ge=1)] = 600
+    updates: Annotated[int, Field(ge=1)] = 480
     """A multiple of four, the updates of a batch."""
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 5
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 4
     first_seed: Annotated[int, Field(ge=0)] = 0
 
 
