@@ -33,13 +33,11 @@ from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
 from analysis.study_pictures import registered_pictures
 from analysis.verdict import Verdict, judge_all
-from analysis.verdict_table import cells, verdict_table
+from analysis.verdict_table import MANY_ARMS, cells, verdict_table
 from simulator.studies.hypothesis import Hypothesis
 
 BOOTSTRAP_SEED: Final = 20240
 """Fixed, so that a report made twice from the same runs is the same, byte for byte."""
-MANY_ARMS: Final = 8
-"""More than this, and the figures of any study are left out where a study has registered its own."""
 
 
 @final
@@ -109,7 +107,7 @@ def judged(
     """Judge a study: its table, its claims, its one sentence."""
     table = verdict_table(study.outcomes, rng=np.random.default_rng(BOOTSTRAP_SEED))
     verdicts = judge_all(hypotheses, study.outcomes)
-    said = headline(table, study.outcomes, verdicts)
+    said = headline(table, study.outcomes, verdicts, score=study.criteria.metric)
     return Report(
         title=title,
         study=study,
@@ -127,12 +125,15 @@ def render(report: Report) -> str:
     study = report.study
     made = [*report.made_by.items(), *seeds_by_arm(study.outcomes).items()]
     learned = bool(report.table["measured"].any())
+    by_arm = html.data_table(cells(report.table, score=study.criteria.metric), corner="arm")
     parts = [
         html.title(report.title),
         html.paragraph(report.headline, "headline"),
         html.paragraph(scope(study.outcomes), "soft"),
-        html.section("Verdict by arm", html.data_table(cells(report.table), corner="arm")),
     ]
+    # Of many arms the table is long: what was claimed and what is seen come first.
+    many = len(report.table) > MANY_ARMS
+    parts += [] if many else [html.section("Verdict by arm", by_arm)]
     if report.verdicts:
         parts.append(
             html.section(
@@ -141,11 +142,13 @@ def render(report: Report) -> str:
                 html.paragraph(multiplicity(report.verdicts), "soft"),
             )
         )
+    figures = html.section("Figures", html.pictures(_pictures(report)))
+    parts += [figures, html.section("Verdict by arm", by_arm)] if many else []
     parts += fates(study.outcomes)
     parts += fitted(study.outcomes)
     parts += run_sections(report.run) if report.run is not None else []
+    parts += [] if many else [figures]
     parts += [
-        html.section("Figures", html.pictures(_pictures(report))),
         html.section("How it was made", html.definitions(made)),
         html.section("Definitions", html.definitions(definitions(study.criteria, learned=learned))),
     ]

@@ -16,12 +16,14 @@ MOST_LISTED: Final = 6
 """Arms of which the headline names each; of more it says how many."""
 
 
-def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
+def headline(
+    table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Verdict], *, score: str = "accuracy"
+) -> str:
     """The verdict in a few sentences: who learned most, is that separable, what collapsed, what held."""
     said: list[str] = []
     ranked = table.loc[table["measured"] > 0].sort_values("final_score", ascending=False, kind="stable")
     if len(ranked) > 1:
-        said.append(_best(ranked, outcomes))
+        said.append(_best(ranked, outcomes, score))
         broken = ranked.loc[ranked["collapsed"] > 0]
         listed = ", ".join(
             f"{arm} in {row['collapsed']:.0f} of {row['measured']:.0f} seeds"
@@ -36,7 +38,7 @@ def headline(table: pd.DataFrame, outcomes: pd.DataFrame, verdicts: Sequence[Ver
     elif len(ranked) == 1:
         row = ranked.iloc[0]
         said.append(
-            f"{ranked.index[0]} ends at accuracy {row['final_score']:.3f} "
+            f"{ranked.index[0]} ends at {_plain(score)} {row['final_score']:.3f} "
             f"({row['collapsed']:.0f} of {row['measured']:.0f} seeds collapsed)."
         )
     else:
@@ -65,12 +67,16 @@ def absent(missing: Sequence[str]) -> dict[str, str]:
     return {"missing runs": ", ".join(missing)} if missing else {}
 
 
-def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame) -> str:
-    """The arm with the highest final accuracy, and whether seeds tell it from the second."""
+def _plain(score: str) -> str:
+    return score.replace("_", " ")
+
+
+def _best(ranked: pd.DataFrame, outcomes: pd.DataFrame, score: str) -> str:
+    """The arm with the highest final score, and whether seeds tell it from the second."""
     first, second = ranked.index[0], ranked.index[1]
     by_arm = outcomes.pivot(index="seed", columns="arm", values="final_score")[[first, second]].dropna()
     gain, _ = t_interval((by_arm[first] - by_arm[second]).to_numpy(dtype=float))
-    lead = f"{first} ends highest, at accuracy {ranked['final_score'].iloc[0]:.3f}"
+    lead = f"{first} ends highest, at {_plain(score)} {ranked['final_score'].iloc[0]:.3f}"
     numbers = f"{gain.estimate:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n} paired seeds"
     if gain.n < MINIMUM_SEEDS:
         return f"{lead}; too few paired seeds to tell it from {second}."
@@ -94,10 +100,12 @@ def _line(value: Any) -> str:
 
 
 def scope(outcomes: pd.DataFrame) -> str:
-    clocks = " and ".join(sorted(set(outcomes["clock"])))
+    clocks = set(outcomes["clock"])
+    hours = f"hours are {' and '.join(sorted(clocks - {'imposed'}))} hours. " if clocks - {"imposed"} else ""
+    lag = "lag was imposed, and there is no clock. " if "imposed" in clocks else ""
     return (
         f"{len(outcomes)} runs, {outcomes['arm'].nunique()} arms, {outcomes['seed'].nunique()} seeds; "
-        f"hours are {clocks} hours. Intervals are 95 % over seeds; with few seeds they are too narrow."
+        f"{hours}{lag}Intervals are 95 % over seeds; with few seeds they are too narrow."
     )
 
 

@@ -39,7 +39,14 @@ def run_json(outcomes: Mapping[str, object]) -> str:
 
 def print_study(report: Report, console: Console) -> None:
     """The verdict table, folded to the terminal's width, and one line a claim."""
-    console.print(to_rich(report.table, width=console.width, encoding=console.encoding))
+    console.print(
+        to_rich(
+            report.table,
+            score=report.study.criteria.metric,
+            width=console.width,
+            encoding=console.encoding,
+        )
+    )
     for row in _rows(report).itertuples():
         bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval from one seed)")
         interval = f"{row.estimate:+.3g} {bounds}"

@@ -44,8 +44,12 @@ def _row(own: pd.DataFrame, rng: np.random.Generator) -> dict[str, object]:
             "flat_fraction",
         )
     }
+    imposed = bool((own["clock"] == "imposed").all())
+    if imposed:  # there were no machines that could have waited, and no hours
+        means |= dict.fromkeys(("trainer_idle", "engine_idle", "hours"), math.nan)
     return {
         "arm": own["arm"].iloc[0],
+        "imposed": imposed,
         "n": len(own),
         **means,
         "final_score": final.estimate,
@@ -67,18 +71,21 @@ def _interval(values: pd.Series[float], rng: np.random.Generator) -> Interval:
 
 
 Row = pd.Series
+SCORE: Final = "final score"
+MANY_ARMS: Final = 8
+"""More than these do not fit side by side, in a terminal or in a figure with a line an arm."""
 MEASURES: Final[dict[str, Callable[[Row], str]]] = {
     "lag, mean (updates)": lambda row: number(row["mean_lag"], "{:.2f}"),
     "lag, p99 (updates)": lambda row: number(row["p99_lag"], "{:.1f}"),
     "trainer idle": lambda row: number(row["trainer_idle"], "{:.0%}"),
     "engine idle": lambda row: number(row["engine_idle"], "{:.0%}"),
     "hours": lambda row: number(row["hours"], "{:.2f}"),
-    "final accuracy": lambda row: accuracy(row),
+    SCORE: lambda row: final_score(row),
     "collapsed": lambda row: f"{row['collapsed']:.0f} of {row['measured']:.0f}" if row["measured"] else "-",
     "update refused": lambda row: f"{row['refused']:.0f} of {row['n']:.0f}" if row["measured"] else "-",
     "masked tokens": lambda row: number(row["masked_fraction"], "{:.2%}"),
     "flat tokens": lambda row: number(row["flat_fraction"], "{:.2%}"),
-    "hours to target": lambda row: to_target(row),
+    "to target": lambda row: to_target(row),
     "seeds": lambda row: f"{row['n']:.0f}",
 }
 """How each measure of the table reads, in plain ASCII: it must survive any terminal."""
@@ -88,7 +95,7 @@ def number(value: float, form: str) -> str:
     return "-" if math.isnan(value) else form.format(value)
 
 
-def accuracy(row: Row) -> str:
+def final_score(row: Row) -> str:
     """Mean over seeds, with the interval where there is one."""
     if math.isnan(row["final_score"]) or math.isnan(row["final_score_low"]):
         return number(row["final_score"], "{:.3f}")
@@ -96,36 +103,53 @@ def accuracy(row: Row) -> str:
 
 
 def to_target(row: Row) -> str:
-    """Median hours, unreached seeds counting as later than any; and how many seeds got there."""
+    """Median time, unreached seeds counting as later than any; and how many seeds got there.
+
+    Hours; with an imposed lag, whose clock counts updates as seconds, updates.
+    """
     if not row["measured"]:
         return "-"
     hours = row["median_hours_to_target"]
-    when = "not reached" if math.isinf(hours) else f"{hours:.2f}"
+    passed = f"{3600 * hours:.0f} updates" if row["imposed"] else f"{hours:.2f} h"
+    when = "not reached" if math.isinf(hours) else passed
     return f"{when} ({row['reached']:.0f} of {row['n']:.0f})"
 
 
-def cells(table: pd.DataFrame) -> pd.DataFrame:
-    """The table in words: arms as rows, measures as columns."""
-    return pd.DataFrame(
+def cells(table: pd.DataFrame, *, score: str = "score") -> pd.DataFrame:
+    """The table in words: arms as rows, measures as columns; a measure that no arm has is left out.
+
+    Args:
+        score: what the score is called, such as accuracy.
+    """
+    words = pd.DataFrame(
         {name: [read(row) for _, row in table.iterrows()] for name, read in MEASURES.items()},
         index=table.index,
     )
+    known = words.loc[:, (words != "-").any()]
+    return known.rename(columns={SCORE: f"final {score.replace('_', ' ')}"})
 
 
-def to_rich(table: pd.DataFrame, *, width: int = 80, encoding: str = "utf-8") -> Group:
-    """The table for a terminal: measures down, arms across, folded into blocks that fit the width.
+def to_rich(table: pd.DataFrame, *, score: str = "score", width: int = 80, encoding: str = "utf-8") -> Group:
+    """The table for a terminal, folded into blocks that fit the width.
+
+    A few arms stand across, with measures down; many arms stand down.
 
     Args:
         table: from `verdict_table`.
+        score: what the score is called.
         width: columns of the terminal.
         encoding: of its output; what an arm's name has beyond it is escaped.
     """
-    words = cells(table).T
-    first = max(len(name) for name in MEASURES)
-    titles = [str(arm).encode(encoding, "backslashreplace").decode(encoding) for arm in words.columns]
+    words = cells(table, score=score)
+    words.index = pd.Index(
+        [str(arm).encode(encoding, "backslashreplace").decode(encoding) for arm in words.index]
+    )
+    if len(words) <= MANY_ARMS:
+        words = words.T
+    first = max(len(str(name)) for name in words.index)
+    titles = [str(title) for title in words.columns]
     widths = [
-        max(len(title), *(len(cell) for cell in words[arm]))
-        for arm, title in zip(words.columns, titles, strict=True)
+        max(len(title), *(len(cell) for cell in words.iloc[:, place])) for place, title in enumerate(titles)
     ]
     blocks: list[list[int]] = []
     used = width + 1
@@ -145,5 +169,5 @@ def _block(words: pd.DataFrame, titles: Sequence[str]) -> Table:
         # Text, not str: an arm named [red] is a name, not markup
         block.add_column(Text(title, overflow="fold"), justify="right", overflow="fold")
     for name, row in words.iterrows():
-        block.add_row(str(name), *(Text(cell) for cell in row))
+        block.add_row(Text(str(name)), *(Text(cell) for cell in row))
     return block
