@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.factor_tables import logarithmic
 from analysis.figure_style import Look, outside_legend
-from analysis.figures import mark_height, note, seed_range
+from analysis.figures import finish_lines, line_with_interval, note, seed_range
 
 Floats = NDArray[np.float64]
 CELLS = "cividis"
@@ -38,26 +38,10 @@ def lines_by_factor(
     """
     places, names = _places(table["level"])
     for line, own in table.groupby("line", sort=False):
-        style = look[str(line)]
         at = own["level"].map(places).to_numpy(dtype=float)
-        axes.plot(
-            at,
-            own["mean"].to_numpy(dtype=float),
-            color=style.colour,
-            linestyle=style.dash,
-            marker=style.marker,
-            markersize=5,
-            linewidth=1.5,
-            label=f"{line} (n = {seed_range(own['n'])})",
-        )
-        low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
-        axes.fill_between(at, low, high, color=style.colour, alpha=0.15, linewidth=0)
-    for name, height in (levels or {}).items():
-        mark_height(axes, name, height)
+        line_with_interval(axes, own, at, str(line), look[str(line)])
     axes.set_xticks(list(places.values()), names)
-    axes.set(xlabel=x, ylabel=y)
-    axes.grid(visible=True)
-    outside_legend(axes)
+    finish_lines(axes, x=x, y=y, levels=levels)
 
 
 def heat_map(table: pd.DataFrame, axes: Axes, *, x: str, y: str, form: str = "{:.2f}") -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from analysis.figure_style import COLOURS, Look, outside_legend
 
@@ -36,21 +37,31 @@ def mean_curves(
         levels: named heights to compare with, such as chance.
     """
     for arm, own in table.groupby("arm", sort=False):
-        style = look[str(arm)]
-        place = own["x"].to_numpy(dtype=float)
-        axes.plot(
-            place,
-            own["mean"].to_numpy(dtype=float),
-            color=style.colour,
-            linestyle=style.dash,
-            marker=style.marker,
-            markevery=max(1, len(own) // 8),
-            markersize=4,
-            linewidth=1.5,
-            label=f"{arm} (n = {seed_range(own['n'])})",
-        )
-        low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
-        axes.fill_between(place, low, high, color=style.colour, alpha=0.15, linewidth=0)
+        line_with_interval(axes, own, own["x"].to_numpy(dtype=float), str(arm), look[str(arm)])
+    finish_lines(axes, x=x, y=y, levels=levels)
+
+
+def line_with_interval(
+    axes: Axes, own: pd.DataFrame, at: NDArray[np.float64], name: str, style: Look
+) -> None:
+    """One line: `mean` of its rows with a band from `low` to `high`, and n in its label."""
+    axes.plot(
+        at,
+        own["mean"].to_numpy(dtype=float),
+        color=style.colour,
+        linestyle=style.dash,
+        marker=style.marker,
+        markevery=max(1, len(own) // 8),
+        markersize=4,
+        linewidth=1.5,
+        label=f"{name} (n = {seed_range(own['n'])})",
+    )
+    low, high = own["low"].to_numpy(dtype=float), own["high"].to_numpy(dtype=float)
+    axes.fill_between(at, low, high, color=style.colour, alpha=0.15, linewidth=0)
+
+
+def finish_lines(axes: Axes, *, x: str, y: str, levels: Mapping[str, float] | None) -> None:
+    """Heights to compare with, labels, grid and legend."""
     for name, height in (levels or {}).items():
         mark_height(axes, name, height)
     axes.set(xlabel=x, ylabel=y)
