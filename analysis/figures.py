@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ def mean_curves(
 
 
 def line_with_interval(
-    axes: Axes, own: pd.DataFrame, at: NDArray[np.float64], name: str, style: Look
+    axes: Axes, own: pd.DataFrame, at: NDArray[np.floating[Any]], name: str, style: Look
 ) -> None:
     """One line: `mean` of its rows with a band from `low` to `high`, and n in its label."""
     axes.plot(
