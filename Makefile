@@ -86,6 +86,9 @@ bench: setup-dev
 	@if $(MAKE) --no-print-directory setup-peers; \
 		then $(PEERS)/bin/python -m benchmarks.bench_peer $(ARGS); \
 		else echo "vllm-sr-sim: not measured, it could not be installed"; fi
+	@if $(MAKE) --no-print-directory setup-oracles; \
+		then $(ORACLES)/bin/python -m benchmarks.bench_trl; \
+		else echo "trl: not measured, it could not be installed"; fi
 
 clean:
 	rm -rf $(VENV) $(ORACLES) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
