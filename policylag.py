@@ -16,6 +16,7 @@ from simulator.console import exit_status, prepare_streams
 if TYPE_CHECKING:
     from simulator.command_line import Options
     from simulator.config import PipelineConfig
+    from simulator.eventlog import EventLog
     from simulator.lab.config import LearnConfig
     from simulator.pipeline.pipeline import Run
     from simulator.studies.cells import Cell
@@ -53,18 +54,12 @@ def simulate(words: list[str]) -> int:
 
 def learn(words: list[str]) -> int:
     """one run: the same pipeline with a small model learning in it"""
-    from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
-    from simulator.experiments import LEARNERS
-    from simulator.lab.run import learn as run
-    from simulator.progress import progress
+    from simulator.lab.answer import answer
+    from simulator.lab.ask import ask
 
-    about = "A small model samples under the versions that the pipeline dictates, and learns."
-    name, config, options = read_experiment(words, LEARNERS, Options(), command="learn", about=about)
-    config = config.model_copy(update={"pipeline": with_lengths(config.pipeline, options)})
-    must_be_free(options.out)
-    with progress(config.pipeline.updates, "updates", silent=options.silent) as advance:
-        done = run(config, progress=lambda _: advance())
-    return _finish_run(done, config, name, options)
+    asked = ask(words)
+    done = answer(asked)
+    return _finish_run(done, asked.config, asked.name, asked.options, replayed=asked.recorded)
 
 
 def study(words: list[str]) -> int:
@@ -92,7 +87,8 @@ def study(words: list[str]) -> int:
 def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
     from analysis.report import figure_files, render, report_for_study
-    from simulator.command_line import bad_input, read_report
+    from simulator.command_line import bad_input
+    from simulator.report_words import read_report
     from simulator.runfolder import write_text
 
     asked = read_report(words)
@@ -164,6 +160,14 @@ def plan(words: list[str]) -> int:
     return 0
 
 
+def audit(words: list[str]) -> int:
+    """what is wrong with the age and the ratios of the data in a training log?"""
+    from analysis.audit.ask import answer
+    from simulator.command_line import bad_input, run_tyro
+
+    return answer(words, run_tyro, bad_input)
+
+
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "simulate": simulate,
     "learn": learn,
@@ -173,6 +177,7 @@ COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "plan": plan,
     "bias": bias,
     "check": check,
+    "audit": audit,
 }
 
 
@@ -182,7 +187,14 @@ def _overview() -> str:
     return "\n".join([usage, "", *lines, "", "policylag SUBCOMMAND --help lists its fields."])
 
 
-def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, options: Options) -> int:
+def _finish_run(
+    run: Run,
+    config: PipelineConfig | LearnConfig,
+    name: str,
+    options: Options,
+    *,
+    replayed: EventLog | None = None,
+) -> int:
     """Keep the run if a folder was named, and say what it came to."""
     from analysis.chrometrace import trace_json
     from analysis.collapse import Criteria
@@ -196,13 +208,15 @@ def _finish_run(run: Run, config: PipelineConfig | LearnConfig, name: str, optio
     # A learning run is named by what it really ran, whatever experiment its fields were changed from.
     arm = getattr(config, "estimator", name).replace("_", "-")
     if options.out is not None:
-        write_run(options.out, run.log, config, arm=arm)
+        write_run(options.out, run.log, config, arm=arm, replayed=replayed)
     recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock=clock_of(config))
     if options.out is not None:
         write_text(options.out / "trace.json", trace_json(recorded))
     found = outcomes(recorded, Criteria(**CRITERIA))
     found |= run.failures
-    found |= {"clipped_length_share": share_clipped(run.config.lengths), "digest": run.log.digest()}
+    if replayed is None:  # a replay reads no lengths, and their file may be gone
+        found["clipped_length_share"] = share_clipped(run.config.lengths)
+    found["digest"] = run.log.digest()
     print(run_json(found) if options.json else run_text(found))
     return 0
 

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from simulator.config import PipelineConfig, length_law
 from simulator.config_file import read_config
+from simulator.estimator_flag import FLAGS
+from simulator.words import split, unknown, wrapped
 from simulator.world.lengths import Trace
 from simulator.world.trace_csv import read_lengths
 
@@ -76,6 +78,8 @@ def read_experiment(
     *,
     command: str,
     about: str,
+    what: str = "experiment",
+    listing: str | None = None,
 ) -> tuple[str, Config, Given]:
     """`[EXPERIMENT] [--config FILE] [--field value ...]`: later ones change what earlier ones set.
 
@@ -85,24 +89,21 @@ def read_experiment(
         options: defaults of what is not part of the configuration.
         command: for messages, as in "simulate".
         about: one sentence for `--help`.
+        what: an experiment is called here.
+        listing: of the experiments, for `--help`; None for their names in order.
 
     Raises:
         BadInputError: an unknown experiment or field, an impossible value, an unreadable file.
     """
-    name, rest = next(iter(experiments)), [part for word in words for part in _split(word)]
+    name, rest = next(iter(experiments)), split(words, "--config")
     if rest and not rest[0].startswith("-") and ":" not in rest[0]:
         name = rest.pop(0).replace("_", "-")
     if name not in experiments:
-        raise BadInputError(f"{command}: no experiment {name!r}; there are {', '.join(experiments)}")
+        there_is_no = unknown(what, name, list(experiments), help_of=f"policylag {command}")
+        raise BadInputError(f"{command}: {there_is_no}")
     default = experiments[name]()
     if "--config" in rest:
-        at = rest.index("--config")
-        if at + 1 == len(rest):
-            raise BadInputError(f"{command}: --config needs a file")
-        path = Path(rest[at + 1])
-        with bad_input(f"{path}: "):
-            default = read_config(path, default)
-        del rest[at : at + 2]
+        default = _from_file(rest, default, command)
 
     def read(
         config: Annotated[type(default), _FLAT] = default,  # type: ignore[valid-type]
@@ -110,42 +111,20 @@ def read_experiment(
     ) -> tuple[Any, Any]:
         return config, given
 
-    names = ", ".join(experiments)
-    read.__doc__ = f"{about}\n\nExperiments: {names}. --config FILE (.toml or .json) may set fields first."
-    config, given = run_tyro(read, rest, command=f"{command} {name}")
+    names = listing or f"{what.capitalize()} names: {', '.join(experiments)}."
+    fields = "A file may set fields first: --config FILE (.toml or .json)."
+    about = wrapped(f"{about}\n\n{names}\n\n{fields}")
+    config, given = run_tyro(read, rest, command=f"{command} {name}", about=about)
     return name, config, given
 
 
-@dataclass(frozen=True)
-class Reporting:
-    """Figures and verdicts from recorded runs, as one HTML page."""
-
-    runs: tyro.conf.Positional[list[Path]]
-    """Run folders, or one study folder."""
-    out: Path | None = None
-    """The page; by default report.html in the folder, or here if there are several."""
-    figures: Path | None = None
-    """Also write every figure into this folder, as SVG."""
-
-    @property
-    def page(self) -> Path:
-        return self.out or (self.runs[0] if len(self.runs) == 1 else Path()) / "report.html"
-
-
-def read_report(words: list[str]) -> Reporting:
-    """`RUN... [--out PAGE] [--figures FOLDER]`.
-
-    Raises:
-        BadInputError: no folder, or a word that is no field.
-    """
-    asked = run_tyro(Reporting, words, command="report")
-    if not asked.runs:
-        raise BadInputError("report: needs a run folder")
-    return asked
-
-
-def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -> Anything:
+def run_tyro(
+    read: Callable[..., Anything], words: list[str], *, command: str, about: str | None = None
+) -> Anything:
     """What `read` returns for these words; `--help` prints and exits as tyro does.
+
+    Args:
+        about: opens the help; None for the docstring of `read`.
 
     Raises:
         BadInputError: in place of tyro's box.
@@ -154,7 +133,12 @@ def run_tyro(read: Callable[..., Anything], words: list[str], *, command: str) -
     try:
         with contextlib.redirect_stderr(said):
             asked = tyro.cli(
-                read, args=words, prog=f"policylag {command}", config=(tyro.conf.CascadeSubcommandArgs,)
+                read,
+                args=words,
+                prog=f"policylag {command}",
+                description=about,
+                config=(tyro.conf.CascadeSubcommandArgs,),
+                registry=FLAGS,
             )
     except ValidationError as wrong:
         raise BadInputError(f"{command.split()[0]}: {one_line(wrong)}") from None
@@ -228,9 +212,15 @@ def must_be_free(folder: Path | None) -> None:
         tempfile.TemporaryFile(dir=folder.parent).close()
 
 
-def _split(word: str) -> list[str]:
-    """`--config=FILE` as two words."""
-    return word.split("=", 1) if word.startswith("--config=") else [word]
+def _from_file(words: list[str], default: Config, command: str) -> Config:
+    """What `--config FILE` makes of the default; both words are taken out."""
+    at = words.index("--config")
+    if at + 1 == len(words):
+        raise BadInputError(f"{command}: --config needs a file")
+    path = Path(words[at + 1])
+    del words[at : at + 2]
+    with bad_input(f"{path}: "):
+        return read_config(path, default)
 
 
 def _why(stop: SystemExit, box: str) -> str:

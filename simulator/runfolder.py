@@ -33,11 +33,13 @@ def write_run(
     *,
     arm: str,
     took_s: float | None = None,
+    replayed: EventLog | None = None,
 ) -> None:
     """Keep a finished run; see the module's docstring.
 
     Args:
         took_s: seconds of wall clock that it took, from which a study's dry run learns.
+        replayed: the log whose schedule this run had; its digest is kept.
 
     Raises:
         FileExistsError: `folder` holds something already.
@@ -46,6 +48,8 @@ def write_run(
     meta = {"arm": arm, "seed": seed, "clock": clock_of(config), "digest": log.digest(), **provenance()}
     if took_s is not None:
         meta["took_s"] = took_s
+    if replayed is not None:
+        meta["replayed"] = replayed.digest()
     log.write(folder, config=config.model_dump(mode="json"), meta=meta)
 
 
