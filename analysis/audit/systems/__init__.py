@@ -1,0 +1,1 @@
+"""Each system's names for what it logs, what it means by lag, and where a change is made."""
