@@ -1,0 +1,24 @@
+"""Ready settings by name, for `policylag full`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from full_runs.configs.record import FullConfig
+
+
+def tiny_cpu(**changes: Any) -> FullConfig:
+    """A model of 0.1 million parameters adds numbers, on two processors: minutes."""
+    return FullConfig(**({"critic_only_updates": 5, "critic_learning_rate_ratio": 2.0} | changes))
+
+
+def tiny_cpu_groups(**changes: Any) -> FullConfig:
+    """The same with groups of eight and without a critic."""
+    return FullConfig(**({"estimator": "grpo_dis", "group_size": 8} | changes))
+
+
+READY: Final[Mapping[str, Callable[[], FullConfig]]] = {
+    "tiny-cpu": tiny_cpu,
+    "tiny-cpu-groups": tiny_cpu_groups,
+}

@@ -1,0 +1,139 @@
+"""One full run from its first engine to its event log: wiring, and the order in which things start and stop."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from full_runs.configs.record import FullConfig
+from full_runs.controller.buffer import Buffer
+from full_runs.controller.engines import Engines
+from full_runs.controller.journal import Journal, event_log, lines, rollout_row
+from full_runs.controller.records import Made
+from full_runs.controller.rollouts import Rollouts
+from full_runs.controller.training import Trainer, Training
+from full_runs.engine.digests import inventory
+from full_runs.engine.server import ServerOptions
+from full_runs.push import Pusher
+from full_runs.tasks.environment import World
+from simulator.eventlog import EventLog
+from simulator.rules.incomplete import Incomplete, drop_group, pad_if_most_are_valid, retry_member
+
+INCOMPLETE: Final[Mapping[str, Incomplete]] = {
+    "drop": drop_group,
+    "retry": retry_member,
+    "pad": pad_if_most_are_valid,
+}
+Told = Callable[[int, Mapping[str, float]], None]
+"""(updates done, what the last one saw) -> show it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a run is made of besides its settings."""
+
+    world: World
+    model: Path
+    """Folder of the starting weights."""
+    trainer: Trainer
+    """Already started."""
+    folder: Path
+    """For the journal, the engines' logs and the weights; must not hold a journal."""
+    note: Callable[[str], None]
+    """Told what goes wrong, in words."""
+    told: Told
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a run left."""
+
+    log: EventLog
+    failures: Mapping[str, int]
+
+
+async def run(config: FullConfig, parts: Parts) -> Finished:
+    """Run all updates.
+
+    Raises:
+        ServerDiedError, ValueError: engines do not come up, or lack what is needed.
+        TrainerError, NoEngineError, StalledError: it could not go on. The journal holds all that happened.
+    """
+    journal = Journal(parts.folder / "journal.jsonl")
+    wakes: list[Callable[[], None]] = []
+
+    def changed() -> None:
+        for wake in wakes:
+            wake()
+
+    engines = Engines(
+        config.engines,
+        model=parts.model,
+        folder=parts.folder / "engines",
+        options=server_options(config, parts.world.most_tokens),
+        pusher=Pusher(wanted=inventory(parts.model), keys=config.keys_at_push),
+        most_restarts=config.engine_restarts,
+        slots=config.in_flight // config.engines,
+        note=functools.partial(_said, journal, parts.note),
+        changed=changed,
+    )
+    buffer = Buffer(
+        config.rule(),
+        INCOMPLETE[config.incomplete_group],
+        batch_rollouts=config.rollouts_per_update,
+        group_size=config.group_size,
+        most_tokens=parts.world.most_tokens,
+        on_drop=lambda made, reason: _dropped(journal, training.version, made, reason),
+        uniform=random.Random(config.seed).random,
+    )
+    training = Training(config, parts.trainer, engines, buffer, journal, weights=parts.folder / "weights")
+    rollouts = Rollouts(
+        config, parts.world, engines, buffer, journal,
+        trainer_version=lambda: training.version, changed=changed,
+    )  # fmt: skip
+    wakes.extend([training.changed.set, lambda: rollouts.fill()])
+    try:
+        await engines.start()
+        journal.write("begin", after_s=journal.clock())
+        while training.version < config.updates:
+            metrics = await training.update()
+            changed()
+            if rollouts.crashed is not None:
+                raise rollouts.crashed
+            parts.told(training.version, metrics)
+    finally:
+        wakes.clear()
+        await rollouts.close()
+        await engines.close()
+        journal.close()
+    return Finished(log=event_log(lines(journal.path)), failures=dict(rollouts.failures))
+
+
+def server_options(config: FullConfig, most_tokens: int) -> ServerOptions:
+    """How engines are started for these settings."""
+    return ServerOptions(
+        max_model_tokens=max(most_tokens, 32),
+        max_requests=config.in_flight // config.engines,
+        # Prefixes are shared only if a push throws them away.
+        prefix_caching=config.keys_at_push == "recompute",
+        threads=config.engine_threads,
+        ready_timeout_s=config.engine_ready_timeout_s,
+        seed=config.seed,
+    )
+
+
+def _said(journal: Journal, note: Callable[[str], None], words: str) -> None:
+    journal.write("note", at_s=journal.clock(), words=words)
+    note(words)
+
+
+def _dropped(journal: Journal, version: int, made: Made, reason: str) -> None:
+    more: dict[str, Any] = {"consumed_s": journal.clock(), "consumed_version": version}
+    row = rollout_row(made.asked, made, status="dropped", reason=reason, **more)
+    journal.write("rollout", **{name: value for name, value in row.items() if value is not None})

@@ -1,0 +1,115 @@
+"""What happened, kept as it happens, and the event log made of it.
+
+Every fact is one line of `journal.jsonl`, flushed at once, so a run that is killed loses nothing that it had
+said. `event_log` makes the four tables of `simulator.eventlog` out of the lines, finished run or not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, final
+
+from full_runs.controller.records import Asked, Made
+from simulator.eventlog import EventLog, Recorder
+
+_TABLES: Final = ("rollout", "segment", "update", "interval")
+
+
+@final
+class Journal:
+    """Append-only; times are seconds since it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("x", encoding="utf-8")
+        self._began_s = time.monotonic()
+
+    def clock(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self._began_s
+
+    def write(self, kind: str, **columns: Any) -> None:
+        self._file.write(json.dumps({"kind": kind, **columns}) + "\n")
+        self._file.flush()
+
+    def interval(self, resource: str, state: str, cause: str, start_s: float, end_s: float) -> None:
+        if end_s > start_s:
+            self.write("interval", resource=resource, state=state, cause=cause, start_s=start_s, end_s=end_s)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def rollout_row(
+    asked: Asked, made: Made | None, *, status: str, reason: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """A row of `rollouts`; what is not known yet is left out.
+
+    Args:
+        more: `group_ready_s`, `consumed_s`, `consumed_version`.
+    """
+    row: dict[str, Any] = {
+        "rollout_id": asked.rollout_id,
+        "prompt_id": asked.prompt_id,
+        "group_id": asked.group_id,
+        "member": asked.member,
+        "submitted_s": asked.submitted_s,
+        "status": status,
+        "reason": reason,
+        **more,
+    }
+    if made is None:
+        return row
+    rollout = made.played.rollout
+    chosen = [v for v, m in zip(rollout.policy_versions, rollout.action_mask, strict=True) if m]
+    return row | {
+        "engine": made.engine,
+        "started_s": made.started_s,
+        "finished_s": made.finished_s,
+        "enqueued_s": more.get("group_ready_s"),
+        "first_version": chosen[0],
+        "last_version": chosen[-1],
+        "oldest_version": min(chosen),
+        "action_tokens": made.tokens,
+        "observation_tokens": len(rollout.token_ids) - made.tokens,
+        "turns": made.played.turns,
+        "reward": sum(rollout.token_rewards),
+    }
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The facts of a journal; a last line that was cut off is left out."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def event_log(facts: Iterable[Mapping[str, Any]]) -> EventLog:
+    """The four tables. Of a rollout the last row counts, in the order in which rollouts were first named."""
+    recorder, rollouts, pushed = Recorder(), dict[int, dict[str, Any]](), dict[int, float]()
+    updates: list[dict[str, Any]] = []
+    for fact in facts:
+        row = {name: value for name, value in fact.items() if name != "kind"}
+        match fact["kind"]:
+            case "rollout":
+                rollouts.setdefault(row["rollout_id"], {}).update(row)
+            case "segment":
+                recorder.add_segment(**row)
+            case "interval":
+                recorder.add_interval(**row)
+            case "update":
+                updates.append(row)
+            case "push":
+                pushed[row["version"]] = row["published_s"]
+    for row in rollouts.values():
+        recorder.add_rollout(**row)
+    for row in updates:
+        metrics = {name: float("nan") if v is None else v for name, v in row.pop("metrics").items()}
+        published_s = next((at for version, at in sorted(pushed.items()) if version >= row["version"]), None)
+        recorder.add_update(metrics, **row, published_s=published_s)
+    return recorder.log()

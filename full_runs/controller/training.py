@@ -1,0 +1,177 @@
+"""What does the trainer's side do: wait for a batch, train on it, push, and again?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol, final
+
+from algorithms.rollout import Batch
+from full_runs.configs.record import FullConfig
+from full_runs.controller.buffer import Buffer
+from full_runs.controller.engines import Engines
+from full_runs.controller.journal import Journal, rollout_row
+from full_runs.controller.records import Group, Made
+from full_runs.trainer.message import batch_of
+from simulator.rules.counts import Counts
+from simulator.stalled import StalledError
+
+KEPT_PUSHES: Final = 2
+
+
+class Trainer(Protocol):
+    """What is asked of a trainer; its calls block."""
+
+    def train(self, batch: Batch, prompts: Sequence[Sequence[int]], /) -> dict[str, float]: ...
+
+    def save_weights(self, folder: Path, /) -> None: ...
+
+    def pushed(self) -> int: ...
+
+
+@final
+class Training:
+    """Updates, one after another.
+
+    Args:
+        config: of the run.
+        trainer: that makes them.
+        engines: that get the weights.
+        buffer: that batches come from.
+        journal: that is told.
+        weights: folder for the weights that are pushed; the last ones stay.
+    """
+
+    def __init__(
+        self,
+        config: FullConfig,
+        trainer: Trainer,
+        engines: Engines,
+        buffer: Buffer,
+        journal: Journal,
+        *,
+        weights: Path,
+    ) -> None:
+        self.config = config
+        self.trainer = trainer
+        self.engines = engines
+        self.buffer = buffer
+        self.journal = journal
+        self.weights = weights
+        self.version = 0
+        self.changed = asyncio.Event()
+        """Set whenever a batch might be there, or nothing runs any more."""
+
+    async def update(self) -> dict[str, float]:
+        """Wait for a batch, train on it, and push if it is time; what the update saw.
+
+        Raises:
+            StalledError: no batch came for the configured time, or no engine is left.
+            TrainerError, NoEngineError: from those two.
+        """
+        wait_start_s = self.journal.clock()
+        groups = await self._batch()
+        train_start_s = self.journal.clock()
+        self.journal.interval("trainer", "idle", "no_batch", wait_start_s, train_start_s)
+        metrics = await self._train(groups, train_start_s)
+        train_end_s = self.journal.clock()
+        self.journal.interval("trainer", "busy", "policy_update", train_start_s, train_end_s)
+        self.version += 1
+        self.buffer.trained(groups)
+        members = [made for group in groups for made in group.distinct]
+        for made in members:
+            self._row(made, groups, consumed_s=train_start_s)
+        self.journal.write(
+            "update",
+            version=self.version,
+            wait_start_s=wait_start_s,
+            train_start_s=train_start_s,
+            train_end_s=train_end_s,
+            rollouts=len(members),
+            tokens=sum(made.tokens for made in members),
+            metrics={name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        )
+        if self.version % self.config.updates_per_push == 0:
+            metrics |= await self._push()
+        return metrics
+
+    async def _batch(self) -> list[Group]:
+        batch: list[Group] | None = None
+
+        def is_there() -> bool:
+            nonlocal batch
+            batch = self.buffer.take(self.version)
+            return batch is not None
+
+        await self._wait_for(is_there, "a batch")
+        assert batch is not None
+        return batch
+
+    async def _push(self) -> dict[str, float]:
+        rule, since_s = self.buffer.rule, self.journal.clock()
+        await self._wait_for(lambda: rule.may_publish(self.counts()), "leave to push")
+        start_s = self.journal.clock()
+        self.journal.interval("trainer", "idle", "no_leave_to_push", since_s, start_s)
+        folder = self.weights / f"version-{self.version:06d}"
+        await asyncio.to_thread(self.trainer.save_weights, folder)
+        saved_s = self.journal.clock()
+        pushed = await self.engines.push(folder, self.version)
+        await asyncio.to_thread(self.trainer.pushed)
+        end_s = self.journal.clock()
+        self.journal.interval("trainer", "busy", "push", start_s, end_s)
+        self.journal.write(
+            "push",
+            version=self.version,
+            published_s=end_s,
+            save_s=saved_s - start_s,
+            stood_still_s=pushed.stood_still_s,
+            failed=list(pushed.failed),
+            tensors=pushed.tensors,
+            compared=pushed.compared,
+        )
+        self.buffer.published()
+        for old in sorted(self.weights.glob("version-*"))[:-KEPT_PUSHES]:
+            shutil.rmtree(old)
+        return {"push_s": end_s - start_s, "engines_stood_still_s": pushed.stood_still_s}
+
+    def counts(self) -> Counts:
+        """What rules may look at now."""
+        return self.buffer.counts(engine_version=self.engines.version, trainer_version=self.version)
+
+    async def _wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        """Until it is so, asked again whenever something changed.
+
+        Raises:
+            StalledError: it took too long, or no engine is left.
+        """
+        end_s = self.journal.clock() + self.config.stall_limit_s
+        while True:
+            self.changed.clear()
+            if is_so():
+                return
+            left_s = end_s - self.journal.clock()
+            if left_s <= 0 or not self.engines.is_left():
+                why = "no engine is left" if left_s > 0 else f"in {self.config.stall_limit_s:.0f} s none came"
+                raise StalledError(f"the trainer waits for {what}, and {why}: {self.buffer.ledger}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.changed.wait(), left_s)
+
+    async def _train(self, groups: list[Group], started_s: float) -> dict[str, float]:
+        members = [made for group in groups for made in group.members]
+        rollouts = [made.played.rollout for made in members]
+        prompts = [made.played.prompt for made in members]
+        metrics = await asyncio.to_thread(self.trainer.train, batch_of(rollouts), prompts)
+        oldest = [self.version - made.oldest_version for made in members]
+        return metrics | {"oldest_lag_max": float(max(oldest)), "oldest_lag_mean": sum(oldest) / len(oldest)}
+
+    def _row(self, made: Made, groups: list[Group], *, consumed_s: float) -> None:
+        group = next(group for group in groups if group.group_id == made.asked.group_id)
+        row = rollout_row(
+            made.asked, made, status="trained", group_ready_s=group.ready_s,
+            consumed_s=consumed_s, consumed_version=self.version - 1,
+        )  # fmt: skip
+        self.journal.write("rollout", **row)

@@ -1,0 +1,141 @@
+"""How does one ask a vLLM server: tokens, a pause, new weights, their version?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, final
+
+import aiohttp
+
+from full_runs.engine.answer import Answer, read_answer
+from full_runs.engine.capability import GENERATE, check_paths
+from full_runs.engine.sampling import Sampling
+
+KeysAtPush = Literal["keep", "recompute"]
+
+
+class EngineError(Exception):
+    """The engine answered, and refused or failed."""
+
+
+class EngineGoneError(EngineError):
+    """The engine does not answer any more."""
+
+
+@final
+class EngineClient:
+    """One server.
+
+    Args:
+        url: such as `http://127.0.0.1:8001`.
+        api_key: sent as a bearer token if given.
+        timeout_s: of a control request; a generation may take as long as its caller waits.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = 120.0) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        # One connection a request in flight: the default of 100 would be a hidden limit on concurrency.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def check(self) -> None:
+        """Raise ValueError, by name, if the server lacks a path that a run needs."""
+        schema = await self._ask("GET", "/openapi.json")
+        check_paths(schema["paths"], self.url)
+
+    async def generate(
+        self,
+        token_ids: Sequence[int],
+        *,
+        sampling: Sampling,
+        max_tokens: int,
+        stop_token_ids: tuple[int, ...] = (),
+        seed: int | None = None,
+    ) -> Answer:
+        """Continue `token_ids` until a stop token or `max_tokens`.
+
+        Raises:
+            EngineGoneError: the connection broke before the answer was there.
+            EngineError: the engine refused.
+            ValueError: it answered without a log-prob or a version for every token.
+        """
+        params = sampling.request(max_tokens=max_tokens, stop_token_ids=stop_token_ids, seed=seed)
+        body = {"token_ids": list(token_ids), "sampling_params": params}
+        reply = await self._ask("POST", GENERATE, json=body, timeout_s=None)
+        return read_answer(reply["choices"][0], asked_tokens=max_tokens)
+
+    async def pause(self) -> None:
+        """Requests stay where they are, and no token is made until `resume`."""
+        await self._ask("POST", "/pause", params={"mode": "keep", "clear_cache": "false"})
+
+    async def resume(self) -> None:
+        await self._ask("POST", "/resume")
+
+    async def take_weights(self, folder: str) -> list[dict[str, str]]:
+        """Take the weights of a folder that the *server* can read; what each of its workers took, digest by name."""
+        reply = await self._ask("POST", "/collective_rpc", json={"method": "take_weights", "args": [folder]})
+        return list(reply["results"])
+
+    async def forget_keys(self) -> None:
+        """Throw away all keys and values: running requests compute their prefix again."""
+        reply = await self._ask("POST", "/reset_prefix_cache", params={"reset_running_requests": "true"})
+        if not reply["success"]:
+            raise EngineError(f"{self.url} did not throw away its keys and values")
+
+    async def set_version(self, version: int) -> None:
+        """Tokens from now on are by the weights of `version`."""
+        await self._ask("POST", "/update_weight_version", json={"new_version": str(version)})
+
+    async def version(self) -> str:
+        """What the engine calls its weights; `default` until it was told."""
+        return str((await self._ask("GET", "/weight_info"))["weight_version"])
+
+    async def digests(self) -> dict[str, str]:
+        """SHA-256 of the bytes of every parameter, by `rank:name`."""
+        reply = await self._ask("POST", "/weight_checker", json={"action": "checksum"})
+        return dict(reply["checksums"])
+
+    async def is_healthy(self) -> bool:
+        try:
+            await self._ask("GET", "/health", timeout_s=5.0)
+        except EngineError:
+            return False
+        return True
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        timeout_s: float | None = -1.0,
+    ) -> Any:
+        total = self._timeout_s if timeout_s == -1.0 else timeout_s
+        try:
+            async with self._session.request(
+                method, self.url + path, json=json, params=params, timeout=aiohttp.ClientTimeout(total=total)
+            ) as reply:
+                if reply.status != 200:
+                    said = " ".join((await reply.text()).split())[:500]
+                    raise EngineError(f"{self.url}{path} answered {reply.status}: {said}")
+                return await reply.json() if reply.content_type == "application/json" else None
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as gone:
+            raise EngineGoneError(f"{self.url}{path} does not answer: {gone!r}") from gone
