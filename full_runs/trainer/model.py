@@ -31,7 +31,9 @@ def load(model: str, *, checkpointed: bool = False) -> nn.Module:
         checkpointed: keep each block's input only, and compute the block anew for the backward pass.
     """
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     loaded = AutoModelForCausalLM.from_pretrained(
         model, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
     )
@@ -58,7 +60,6 @@ def _ready(model: Any, *, checkpointed: bool) -> nn.Module:
             module.p = 0.0
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
-    model.config.use_cache = False
     model.train(checkpointed)
     if checkpointed:
         model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -41,8 +41,8 @@ def sharded(outline: M, source: nn.Module | None, ranks: Ranks, precision: Preci
     No rank but the first ever holds the whole: weights come from there one parameter at a time.
 
     Args:
-        outline: the module on the meta device; it is filled and returned. Parameters that are not to train are
-            marked already.
+        outline: the module on the meta device; it is filled and returned. Parameters that are not to train
+            are marked already.
         source: the same module with its numbers, on rank 0; None on the others.
     """
     for block in outline.blocks():

@@ -60,7 +60,7 @@ class ShardedCritic:
     def fit(self, lesson: Lesson, shares: Sequence[Share]) -> Valued:
         """K updates toward targets that are fixed before the first of them (collective)."""
         batch, width = lesson.batch, lesson.batch.token_ids.shape[1]
-        # One piece alone keeps its graph, which the first update needs; of several, only one is ever in memory.
+        # One piece alone keeps its graph, which the first update needs; of several, one exists at a time.
         graphs = [self._values(lesson, shares[0])] if len(shares) == 1 else []
         before = self._whole(lesson, shares, graphs)
         targets = self.recipe.targets(valued(batch, before))
@@ -121,7 +121,7 @@ class ShardedCritic:
 
 
 def valued(batch: Batch, values: Float[Tensor, "B n"]) -> Batch:
-    """The batch with its values; with a column more, that of the state after each rollout's last token too."""
+    """The batch with its values; a column more holds that of the state after each rollout's last token."""
     width = batch.token_ids.shape[1]
     after = None
     if values.shape[1] > width:

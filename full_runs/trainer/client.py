@@ -1,0 +1,208 @@
+"""What does a controller hold of a trainer? A handle that asks, waits, and says why no answer comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from algorithms.rollout import Batch
+from full_runs.trainer.config import TrainerConfig
+from full_runs.trainer.message import Message, from_bytes, of_lesson, prompts_of, put, to_bytes
+from full_runs.trainer.worker import CONFIG, STOP, answer_file, failure_file, pid_file, request_file
+from simulator.lab.parts import Lesson
+
+LOG: Final = "log.txt"
+POLL_S: Final = 0.005
+
+
+class TrainerError(RuntimeError):
+    """A rank ended; the message says which and why."""
+
+
+@final
+class TrainerClient:
+    """Ranks on this machine, started with torchrun and asked through files in a folder.
+
+    Args:
+        folder: of the trainer alone; what an earlier one left there is removed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked = 0
+        self._ranks = 0
+
+    def start(self, config: TrainerConfig, ranks: int) -> Self:
+        """Start so many processes; they are ready when the first request is answered.
+
+        Raises:
+            ValueError: it has been started, or no rank is asked for.
+        """
+        if self._process is not None or ranks < 1:
+            raise ValueError(
+                f"ranks is {ranks}, and the trainer has {'' if self._process else 'not '}started"
+            )
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        # Whoever can write here tells the trainer what to do.
+        self.folder.mkdir(parents=True, mode=0o700)
+        put(self.folder / CONFIG, config.model_dump_json(indent=1).encode())
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node", str(ranks), "-m", "full_runs.trainer.worker"]
+        command += ["--folder", str(self.folder.absolute()), "--watched"]
+        with (self.folder / LOG).open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                # The ranks inherit this pipe. It closes with this process, however that ends; they notice.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(config),
+            )
+        self._asked, self._ranks = 0, ranks
+        return self
+
+    def train(self, batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]) -> dict[str, float]:
+        """One optimizer update on whole groups; what it saw, by the lab's names.
+
+        Args:
+            batch: its token ids are `PADDING` where there is no token, as `message.batch_of` makes them.
+            prompts: token ids; as a tensor, padded with `PADDING` on the left.
+
+        Raises:
+            TrainerError: a rank ended. So does every other request.
+        """
+        answer = self._ask({"command": "train"}, _lesson(batch, prompts))
+        metrics: dict[str, float] = answer.content["metrics"]
+        return metrics
+
+    def log_probs(
+        self, batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]
+    ) -> Float[Tensor, "B T"]:
+        """Of the batch's tokens under the present weights: `old_log_probs` of a batch for several updates."""
+        return self._ask({"command": "log_probs"}, _lesson(batch, prompts)).tensors["log_probs"]
+
+    def save_weights(self, folder: Path) -> None:
+        """Write the policy's weights as an engine loads them; the folder appears whole."""
+        self._ask({"command": "save_weights", "folder": str(folder.absolute())})
+
+    def save_checkpoint(self, folder: Path) -> None:
+        """Write all that a later update depends on; the folder appears whole."""
+        self._ask({"command": "save_checkpoint", "folder": str(folder.absolute())})
+
+    def resume(self, folder: Path) -> int:
+        """Go back to a checkpoint, written by any number of ranks; the number of updates done then."""
+        answer = self._ask({"command": "resume", "folder": str(folder.absolute())})
+        return int(answer.content["updates"])
+
+    def pushed(self) -> int:
+        """Engines hold the present weights from now on; their version, the number of updates done."""
+        return int(self._ask({"command": "pushed"}).content["updates"])
+
+    def process_ids(self) -> list[int]:
+        """Of the ranks that have started."""
+        files = [pid_file(self.folder, rank) for rank in range(self._ranks)]
+        return [int(file.read_text()) for file in files if file.exists()]
+
+    def stop(self, *, timeout_s: float = 30.0) -> None:
+        """End all ranks, by request and else by force; nothing happens if there are none."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            data = to_bytes(Message({"command": STOP}, {}))
+            put(request_file(self.folder, self._asked), data)
+        assert process.stdin is not None
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            # torchrun ends its ranks on this signal.
+            process.terminate()
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        finally:
+            process.stdin.close()
+
+    def _ask(self, content: dict[str, Any], lesson: Lesson | None = None) -> Message:
+        process = self._process
+        if process is None:
+            raise TrainerError("the trainer is not running: it was never started, has failed or was stopped")
+        tensors = {} if lesson is None else of_lesson(lesson)
+        put(request_file(self.folder, self._asked), to_bytes(Message(content, tensors)))
+        file = answer_file(self.folder, self._asked)
+        while not file.exists():
+            if process.poll() is not None:
+                self._end(process)
+            time.sleep(POLL_S)
+        answer = from_bytes(file.read_bytes())
+        file.unlink()
+        self._asked += 1
+        return answer
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """All ranks have ended, or their parent has and they are ended now.
+
+        Raises:
+            TrainerError: always.
+        """
+        self._process = None
+        assert process.stdin is not None
+        process.stdin.close()
+        for pid in self.process_ids() if process.returncode < 0 else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        files = [failure_file(self.folder, rank) for rank in range(self._ranks)]
+        reasons = [
+            f"rank {rank}: {file.read_text().splitlines()[0]}"
+            for rank, file in enumerate(files)
+            if file.exists()
+        ]
+        log = (self.folder / LOG).read_text(errors="replace")
+        _, _, cause = log.rpartition("Root Cause")
+        seen = " ".join(cause.split())[:300] if cause != log else log[-300:]
+        raise TrainerError(
+            f"the trainer ended with status {process.returncode}; "
+            f"{'; '.join(reasons) or 'no rank said why'}; torchrun: {seen} (all of it in {self.folder / LOG})"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _lesson(batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]) -> Lesson:
+    return Lesson(prompts=prompts if isinstance(prompts, Tensor) else prompts_of(prompts), batch=batch)
+
+
+def _environment(config: TrainerConfig) -> dict[str, str]:
+    """Of the ranks: this program can be imported there, and on one machine they talk over loopback only."""
+    here = str(Path(__file__).resolve().parents[2])
+    known = os.environ.get("PYTHONPATH")
+    environment = {**os.environ, "PYTHONPATH": here if known is None else f"{here}{os.pathsep}{known}"}
+    names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+    if names:
+        environment.setdefault("GLOO_SOCKET_IFNAME", names[0])
+    if config.device == "cpu":
+        environment.setdefault("OMP_NUM_THREADS", "1")
+    return environment
