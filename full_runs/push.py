@@ -3,8 +3,8 @@
     check names and shapes -> all engines stand still -> each takes the weights -> digests agree
     -> (keys and values are thrown away) -> each is told the version -> all go on
 
-An engine that fails on the way stays still and is tried again; one that fails for good is named and never goes
-on, so what it holds half-way is never sampled from. Requests stay in flight throughout.
+An engine that fails on the way stays still and is tried again; one that fails for good is named and never
+goes on, so what it holds half-way is never sampled from. Requests stay in flight throughout.
 """
 
 from __future__ import annotations

@@ -69,8 +69,6 @@ class FullConfig(_Record):
     updates_per_push: Count = 1
     ranks: Count = 1
     """Processes of the trainer."""
-    trainer_threads: Count = 1
-    """Of each rank, on a CPU."""
 
     engines: Count = 1
     in_flight: Count = 64

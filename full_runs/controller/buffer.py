@@ -1,4 +1,4 @@
-"""Between engines and trainer: which groups are complete, which of them make a batch, and where is every rollout?
+"""Which groups are complete, which of them make a batch, and where is every rollout?
 
 Pure bookkeeping: no clock, no network. Decisions are `simulator.rules`; the sums are `simulator.ledger`'s.
 """
@@ -162,20 +162,15 @@ class Buffer:
     def counts(self, *, engine_version: int, trainer_version: int) -> Counts:
         """What rules may look at."""
         held = self.ledger.rollouts
-        copies = self._copies_queued()
+        started, copies = self.ledger.generated_rollouts, self._copies_queued()
         return Counts(
-            submitted_rollouts=self.ledger.generated_rollouts
-            - held["dropped"]
-            + copies
-            + self.copies_trained,
+            submitted_rollouts=started - held["dropped"] + copies + self.copies_trained,
             running_rollouts=held["in_flight"],
             outstanding_rollouts=self._outstanding(),
             waiting_rollouts=held["waiting"],
             queued_rollouts=held["queued"] + copies,
             trained_rollouts=held["trained"] + self.copies_trained,
-            submitted_since_publish_rollouts=self.ledger.generated_rollouts
-            - self._lost
-            - self._started_at_publish,
+            submitted_since_publish_rollouts=started - self._lost - self._started_at_publish,
             outstanding_at_publish_rollouts=self._outstanding_at_publish,
             taken_batches=self.taken_batches,
             engine_version_batches=engine_version,

@@ -1,4 +1,4 @@
-"""One full run from its first engine to its event log: wiring, and the order in which things start and stop."""
+"""One full run from its first engine to its event log: wiring, and what starts and stops when."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Engines:
         return pushed
 
     def lost(self, engine: Engine, why: str) -> None:
-        """It does not answer, or holds who knows what: kill it and start another in its place, or take it out."""
+        """It does not answer, or holds who knows what: kill it, start another in its place or take it out."""
         if not engine.serves:
             return  # known already
         engine.serves = False

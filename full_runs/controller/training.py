@@ -77,7 +77,7 @@ class Training:
         groups = await self._batch()
         train_start_s = self.journal.clock()
         self.journal.interval("trainer", "idle", "no_batch", wait_start_s, train_start_s)
-        metrics = await self._train(groups, train_start_s)
+        metrics = await self._train(groups)
         train_end_s = self.journal.clock()
         self.journal.interval("trainer", "busy", "policy_update", train_start_s, train_end_s)
         self.version += 1
@@ -160,7 +160,7 @@ class Training:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), left_s)
 
-    async def _train(self, groups: list[Group], started_s: float) -> dict[str, float]:
+    async def _train(self, groups: list[Group]) -> dict[str, float]:
         members = [made for group in groups for made in group.members]
         rollouts = [made.played.rollout for made in members]
         prompts = [made.played.prompt for made in members]

@@ -38,7 +38,7 @@ def read_answer(choice: Mapping[str, Any], *, asked_tokens: int) -> Answer:
     content = (choice.get("logprobs") or {}).get("content") or ()
     if len(content) != len(tokens) or len(tokens) > asked_tokens:
         raise ValueError(
-            f"the engine sent {len(tokens)} tokens and {len(content)} log-probs where {asked_tokens} were asked"
+            f"the engine sent {len(tokens)} tokens and {len(content)} log-probs, {asked_tokens} were asked"
         )
     ended = choice.get("finish_reason")
     if ended not in ("stop", "length", "abort"):
@@ -80,8 +80,8 @@ def token_versions(spans: Sequence[Mapping[str, Any]], tokens: int) -> tuple[int
     """Version of each token, from the engine's spans `{version, start, end}`.
 
     Raises:
-        ValueError: the spans do not cover the tokens exactly, in order, or a version is no number: the engine was
-            never told which weights it holds.
+        ValueError: the spans do not cover the tokens exactly, in order, or a version is no number: the engine
+            was never told which weights it holds.
     """
     found: list[int] = []
     for span in spans:

@@ -1,4 +1,4 @@
-"""Does a server offer what a run needs? Asked before the run, so that it fails with a name and not half-way."""
+"""Does a server offer what a run needs? Asked first, so that a run fails with a name and not half-way."""
 
 from __future__ import annotations
 

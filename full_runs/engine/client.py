@@ -89,7 +89,7 @@ class EngineClient:
         await self._ask("POST", "/resume")
 
     async def take_weights(self, folder: str) -> list[dict[str, str]]:
-        """Take the weights of a folder that the *server* can read; what each of its workers took, digest by name."""
+        """Take the weights of a folder that the *server* can read; digests of what each worker took."""
         reply = await self._ask("POST", "/collective_rpc", json={"method": "take_weights", "args": [folder]})
         return list(reply["results"])
 

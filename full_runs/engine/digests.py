@@ -1,7 +1,7 @@
 """Are the weights in an engine, to the last bit, those that the trainer saved?
 
 Asked twice. What the engine's workers took from the file is compared tensor by tensor, by the checkpoint's
-names. What the engine holds afterwards is compared by the engine's own names, where it keeps a tensor as it is:
+names. What the engine holds afterwards is compared by its own names, where it keeps a tensor as it is:
 some matrices lie side by side there (queries, keys and values in one, gate and up in another), and those
 that a CPU engine has packed into another layout have no digest.
 """

@@ -1,8 +1,8 @@
 """How does an engine draw tokens, so that its log-probs are those that the estimators need?
 
 An engine that reports *processed* log-probs has the temperature inside them, so a temperature other than 1
-only has to be told to the trainer. What cuts the distribution (top-p, top-k, min-p) or reweighs it by what was
-said before (penalties) has no counterpart in the trainer's log-probs: it would enter every ratio as a
+only has to be told to the trainer. What cuts the distribution (top-p, top-k, min-p) or reweighs it by what
+was said before (penalties) has no counterpart in the trainer's log-probs: it would enter every ratio as a
 difference that is not staleness, so it is refused.
 """
 

@@ -59,9 +59,7 @@ def installed() -> str:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             importlib.metadata.version(name)
             return name
-    raise RuntimeError(
-        "vLLM is not installed in this environment: run `make full`, or install policylag[full]"
-    )
+    raise RuntimeError("vLLM is not installed in this environment: run `make full`, or install vllm")
 
 
 def command(model: Path, port: int, options: ServerOptions) -> list[str]:

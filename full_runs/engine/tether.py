@@ -1,4 +1,4 @@
-"""Run a command that ends when its parent ends, however that ends: `python -m full_runs.engine.tether COMMAND ...`.
+"""How does a process end when its parent ends? `python -m full_runs.engine.tether PARENT COMMAND ...`.
 
 An engine whose controller was killed would hold memory and a port for ever. Linux can tie a process to its
 parent; elsewhere the command runs untied.

@@ -1,10 +1,11 @@
-"""How is one rollout made: turn by turn, the engine and the environment in turn, ids appended and never changed?"""
+"""How is one rollout made? Engine and environment in turn; ids are appended and never changed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol, TypeVar, final
 
 from algorithms.rollout import Rollout
@@ -86,7 +87,7 @@ class _Transcript:
         self.versions.extend(answer.versions)
 
     def observed(self, tokens: Sequence[int]) -> None:
-        # No estimator reads these two of an observation; the version is that of the weights that read it first.
+        # No estimator reads an observation's log-prob and version; the latter is that of the token before.
         self.tokens.extend(tokens)
         self.chosen.extend([False] * len(tokens))
         self.log_probs.extend([0.0] * len(tokens))
@@ -173,6 +174,6 @@ def pieces_of(versions: Sequence[int], *, start: int, start_s: float, end_s: flo
             start_s=start_s + each_s * first,
             end_s=start_s + each_s * end,
         )
-        for first, end in zip(edges, edges[1:], strict=False)
+        for first, end in pairwise(edges)
         if end > first
     ]

@@ -1,7 +1,7 @@
-"""Where does the tiny model start from? From supervised steps on a game's right responses, to a stated accuracy.
+"""Where does the tiny model start from? From supervised steps on right responses, to a stated accuracy.
 
-Learning by reward begins with a model that is right at times. The result is kept on disk, under a digest of all
-that decides it.
+Learning by reward begins with a model that is right at times. The result is kept on disk, under a digest of
+all that decides it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def mean_reward(game: Game, model: Any, prompts: Int[Tensor, "B P"], draws: torc
 def played(
     game: Game, model: Any, prompts: Int[Tensor, "B P"], draws: torch.Generator
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Responses and where the model chose; the prefix is read anew for each token, which short games allow."""
+    """Responses, and where the model chose; the prefix is read anew for each token: responses are short."""
     tokens = torch.zeros(len(prompts), 0, dtype=torch.long)
     action_mask = torch.zeros(len(prompts), 0, dtype=torch.bool)
     for position in range(game.response_tokens):

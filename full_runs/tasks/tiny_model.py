@@ -1,4 +1,4 @@
-"""How does one get a language model without downloading one? A small Qwen3, made here and saved as any other."""
+"""How does one get a language model without downloading one? A small Qwen3, made here, saved as any other."""
 
 from __future__ import annotations
 

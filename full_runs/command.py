@@ -1,0 +1,85 @@
+"""`policylag full`: what was asked for, and a run of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from full_runs.configs.ready import READY
+from full_runs.configs.record import FullConfig
+from simulator.command_line import BadInputError, Options, must_be_free, read_experiment
+
+_SHOWN = ("reward", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A checked question."""
+
+    name: str
+    config: FullConfig
+    options: Options
+    out: Path
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the event log goes; journal, engines' logs and weights lie beside it."""
+        return self.out / "run"
+
+    @property
+    def arm(self) -> str:
+        return self.config.estimator.replace("_", "-")
+
+
+def ask(words: list[str]) -> Asked:
+    """Read the command line; a folder is made up if none was named.
+
+    Raises:
+        BadInputError: an unknown setting, an impossible value, or a folder that is in use.
+    """
+    about = "Real vLLM engines and an FSDP2 trainer: the same estimators, rules and event log."
+    name, config, options = read_experiment(words, READY, Options(), command="full", about=about)
+    if options.lengths_csv is not None:
+        raise BadInputError("full: lengths_csv has no meaning here, lengths are what the model makes of them")
+    out = options.out or next(
+        path for i in range(1, 10_000) if not (path := Path("runs") / f"full-{name}-{i:03d}").exists()
+    )
+    must_be_free(out)
+    return Asked(name=name, config=config, options=options, out=out)
+
+
+def conduct(asked: Asked) -> None:
+    """Make the starting model, start everything, run, and write the event log.
+
+    Raises:
+        BadInputError: what it needs is not installed here.
+    """
+    from full_runs.engine.server import installed
+
+    try:
+        installed()
+        from full_runs.run import run_config
+    except (ImportError, RuntimeError) as missing:
+        raise BadInputError(f"full: {missing}") from None
+
+    def say(words: str) -> None:
+        if not asked.options.silent:
+            print(words, file=sys.stderr, flush=True)
+
+    def told(version: int, metrics: Mapping[str, float]) -> None:
+        seen = "  ".join(f"{name} {metrics[name]:.3g}" for name in _SHOWN if name in metrics)
+        say(f"{version} of {asked.config.updates} updates  {seen}")
+
+    failures = asyncio.run(run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told))
+    if asked.options.json:
+        print(
+            json.dumps({"run": str(asked.run_folder), "updates": asked.config.updates, "failures": failures})
+        )
+    else:
+        say(f"failures: {', '.join(f'{name} {count}' for name, count in failures.items()) or 'none'}")

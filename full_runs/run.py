@@ -1,0 +1,88 @@
+"""How does a configuration become a run? Starting model, trainer, controller, event log."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from full_runs.configs.record import Addition, FullConfig
+from full_runs.controller.course import Parts, Told, run
+from full_runs.tasks.games import GameWorld, addition, lookup
+from full_runs.tasks.taught import taught
+from full_runs.tasks.tiny_model import TinyModel
+from full_runs.trainer.client import TrainerClient
+from full_runs.trainer.config import CriticConfig, TrainerConfig
+from simulator.lab.models.warm_start import WarmStart, default_cache
+from simulator.runfolder import provenance
+
+
+async def run_config(
+    config: FullConfig, *, out: Path, arm: str, say: Callable[[str], None], told: Told
+) -> Mapping[str, int]:
+    """Run it, and write the event log to `out/run`; how often what failed.
+
+    Args:
+        out: folder for everything that the run leaves.
+        arm: name of the run in reports.
+        say: told what happens, in words.
+        told: told of each update.
+    """
+    world = world_of(config)
+    say("teaching the starting model (kept for the next run)")
+    model = await asyncio.to_thread(starting_model, config, world)
+    say("starting engines and trainer (a minute or so)")
+    trainer = TrainerClient(out / "trainer")
+    trainer.start(trainer_config(config, model), config.ranks)
+    try:
+        parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
+        finished = await run(config, parts)
+    finally:
+        await asyncio.to_thread(trainer.stop)
+    meta = {"arm": arm, "seed": config.seed, "clock": "wall", "digest": finished.log.digest()}
+    finished.log.write(
+        out / "run", config=config.model_dump(mode="json"), meta=meta | provenance() | _engine_version()
+    )
+    return finished.failures
+
+
+def world_of(config: FullConfig) -> GameWorld:
+    """What is played."""
+    match config.world:
+        case Addition():
+            return addition(seed=config.seed, most_digits=config.world.most_digits)
+        case _:
+            return lookup(
+                seed=config.seed,
+                most_turns=config.world.most_turns,
+                observation_tokens=config.world.observation_tokens,
+            )
+
+
+def starting_model(config: FullConfig, world: GameWorld) -> Path:
+    """The tiny model, taught; from the cache if it is there."""
+    sizes = TinyModel(width=config.width, depth=config.depth, heads=config.heads, seed=config.seed)
+    recipe = WarmStart(accuracy=config.warm_start_accuracy)
+    return taught(world.game, sizes, recipe, cache=default_cache())
+
+
+def trainer_config(config: FullConfig, model: Path) -> TrainerConfig:
+    """What the trainer is told."""
+    return TrainerConfig(
+        model=str(model),
+        estimator=config.estimator,
+        learning_rate=config.learning_rate,
+        critic=CriticConfig(
+            learning_rate_ratio=config.critic_learning_rate_ratio,
+            critic_only_updates=config.critic_only_updates,
+        ),
+    )
+
+
+def _engine_version() -> dict[str, Any]:
+    from full_runs.engine.server import installed
+
+    name = installed()
+    return {"engine": f"{name} {importlib.metadata.version(name)}"}
