@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed import checkpoint
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load as read_sharded
+from torch.distributed.checkpoint.state_dict_saver import save as write_sharded
 
 from full_runs.trainer.update import Trainer
 from full_runs.trainer.weights import resharded
@@ -36,7 +37,7 @@ def save(trainer: Trainer, folder: Path, *, owner: Mapping[str, Any]) -> None:
     if ranks.rank == 0 and part.exists():
         shutil.rmtree(part)
     ranks.wait()
-    checkpoint.save(
+    write_sharded(
         _tensors(trainer, previous=trainer.previous_gradient is not None),
         storage_writer=HuggingFaceStorageWriter(str(part), save_distributed=True),
     )
@@ -77,7 +78,7 @@ def load(trainer: Trainer, folder: Path, *, owner: Mapping[str, Any]) -> None:
     else:
         trainer.previous_gradient = None
     with torch.no_grad():
-        checkpoint.load(
+        read_sharded(
             _tensors(trainer, previous=progress["previous_gradient"]),
             storage_reader=HuggingFaceStorageReader(str(folder)),
         )

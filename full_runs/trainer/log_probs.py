@@ -41,9 +41,9 @@ def chosen_log_probs(
     pieces = [
         checkpoint(_chosen, *piece[:1], head, *piece[1:], use_reentrant=False)
         for piece in zip(
-            states.split(states_at_once),
-            tokens.split(states_at_once),
-            temperature.split(states_at_once),
+            torch.split(states, states_at_once),
+            torch.split(tokens, states_at_once),
+            torch.split(temperature, states_at_once),
             strict=True,
         )
     ]

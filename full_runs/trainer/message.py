@@ -36,7 +36,8 @@ def to_bytes(message: Message) -> bytes:
     from safetensors.torch import save
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in message.tensors.items()}
-    return save(tensors, metadata={"content": json.dumps(message.content)})
+    data: bytes = save(tensors, metadata={"content": json.dumps(message.content)})
+    return data
 
 
 def from_bytes(data: bytes) -> Message:

@@ -77,13 +77,11 @@ class CausalPolicy(nn.Module):
         logits_at_once: at most so many are in memory together, a state's own apart.
     """
 
-    def __init__(
-        self, model: nn.Module, *, layout: Layout = PADDED, logits_at_once: int = LOGITS_AT_ONCE
-    ) -> None:
+    def __init__(self, model: Any, *, layout: Layout = PADDED, logits_at_once: int = LOGITS_AT_ONCE) -> None:
         super().__init__()
-        self.model: Any = model
+        self.model = model
         self.layout = layout
-        self.states_at_once = max(1, logits_at_once // model.config.vocab_size)  # type: ignore[union-attr,operator]
+        self.states_at_once: int = max(1, logits_at_once // self.model.config.vocab_size)
 
     def forward(
         self,

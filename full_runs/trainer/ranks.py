@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,12 +57,10 @@ def joined(*, device: str, timeout_s: float) -> Ranks:
         device: "cpu", or "cuda" for one GPU a process.
         timeout_s: a collective that takes longer ends the process. A dead process is noticed at once.
     """
-    index = None
+    own = torch.device(device)
     if device == "cuda":
-        import os
-
-        index = int(os.environ["LOCAL_RANK"])
-        torch.cuda.set_device(index)
+        own = torch.device(device, int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(own)
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     count = dist.get_world_size()
@@ -69,7 +68,7 @@ def joined(*, device: str, timeout_s: float) -> Ranks:
         mesh=init_device_mesh(device, (count,)),
         rank=dist.get_rank(),
         count=count,
-        device=torch.device(device, index),
+        device=own,
     )
 
 

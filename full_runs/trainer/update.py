@@ -121,7 +121,7 @@ class Trainer:
                 part = dataclasses.replace(part, old_log_probs=log_probs.detach())
             term = fixed.loss(log_probs, part, advantages=advantages[share.rows], total=total)
             # FSDP averages gradients over ranks; their sum is the whole batch's.
-            (term * self.ranks.count).backward()
+            (term * self.ranks.count).backward()  # type: ignore[no-untyped-call]
             loss += term.detach()
             said.append(log_probs.detach())
             flow.append(torch.zeros_like(log_probs) if log_probs.grad is None else log_probs.grad)

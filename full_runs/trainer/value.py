@@ -80,7 +80,7 @@ class ShardedCritic:
                 mask = fitted[share.rows] & share.counts
                 part = value_loss(predicted[:, :width], targets[share.rows], mask, total)
                 # FSDP averages gradients over ranks; their sum is the whole batch's.
-                (part * self.ranks.count).backward()
+                (part * self.ranks.count).backward()  # type: ignore[no-untyped-call]
                 loss += part.detach()
             losses.append(float(self.ranks.summed(loss)))
             norms.append(total_norm(p.grad for p in self._trained if p.grad is not None))

@@ -127,7 +127,8 @@ class _Writer:
     def finish(self) -> None:
         """Close the last file and give all of them their names, now that their number is known."""
         self._close()
-        count, places = len(self._files), {}
+        count = len(self._files)
+        places: dict[str, str] = {}
         for number, (file, names) in enumerate(self._files, start=1):
             final = "model.safetensors" if count == 1 else f"model-{number:05d}-of-{count:05d}.safetensors"
             (self._folder / file).rename(self._folder / final)
