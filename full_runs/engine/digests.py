@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from full_runs.engine.extension import digest, tensors_of
@@ -37,6 +36,8 @@ def inventory(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         FileNotFoundError: there are none.
     """
+    from safetensors import safe_open
+
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise FileNotFoundError(f"{folder} holds no safetensors file")

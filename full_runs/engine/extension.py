@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 
@@ -37,6 +36,8 @@ class TakesWeights:
 
 def tensors_of(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of a folder's safetensors files, one at a time."""
+    from safetensors import safe_open
+
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as opened:
             for name in opened.keys():  # noqa: SIM118 - not a mapping
