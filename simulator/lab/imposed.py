@@ -43,6 +43,9 @@ def imposed_traffic(config: PipelineConfig, *, lag_updates: int, spread: int = 0
     lags = np.tile(member_lags(lag_updates, spread, size), rollouts // size)
     for update in range(config.updates):
         ids = np.arange(update * rollouts, (update + 1) * rollouts, dtype=np.int64)
+        versions = np.maximum(update - lags, 0).tolist()
+        # Few versions, many rollouts: those of one version share their parts.
+        whole = {version: (Part(version, 0),) for version in set(versions)}
         yield Traffic(
             version=update,
             index_in_batch=update % config.updates_per_batch,
@@ -50,7 +53,7 @@ def imposed_traffic(config: PipelineConfig, *, lag_updates: int, spread: int = 0
             prompt_ids=ids // size,
             group_ids=ids // size,
             length_tokens=[1] * rollouts,
-            parts=[(Part(version, 0),) for version in np.maximum(update - lags, 0).tolist()],
+            parts=[whole[version] for version in versions],
         )
 
 

@@ -203,7 +203,7 @@ def seen_by(
         "ess_sequence": diagnostics.sequence_ess(drift, mask),
         "k1": diagnostics.k1(drift, mask),
         "k3": diagnostics.k3(drift, mask),
-        **{f"{name}_fraction": share for name, share in dataclasses.asdict(flow).items()},
+        **{f"{name}_fraction": getattr(flow, name) for name in flow.__slots__},
     }
 
 

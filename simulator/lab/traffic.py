@@ -66,11 +66,11 @@ class Traffic:
         Returns:
             `[B, width]`.
         """
-        table = np.empty((len(self), width), np.int64)
-        rows = zip(table, said_tokens.tolist(), self.length_tokens, self.parts, strict=True)
-        for row, said, tokens, parts in rows:
-            row[:] = parts[0].version
-            for version, start in parts[1:]:
+        first = np.fromiter((parts[0].version for parts in self.parts), np.int64, len(self))
+        table = np.repeat(first[:, None], width, axis=1)
+        for index in (i for i, parts in enumerate(self.parts) if len(parts) > 1):
+            row, said, tokens = table[index], int(said_tokens[index]), self.length_tokens[index]
+            for version, start in self.parts[index][1:]:
                 # The first t with floor(t L / T) >= start.
                 row[-(-start * said // tokens) :] = version
         return table
