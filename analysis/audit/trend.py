@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -46,11 +48,20 @@ def trend(updates: Floats, values: Floats, *, start_up: float, fewest: int) -> T
         return None
     blocks = np.array_split(kept, BLOCKS)
     means = np.array([block.mean() for block in blocks])
-    scatter = float(np.sqrt(np.mean([block.var() / len(block) for block in blocks])))
+    error = float(np.sqrt(np.mean([block.var() / len(block) for block in blocks]))) * _memory(blocks)
     early, late = float(means[:2].mean()), float(means[-2:].mean())
-    clear = abs(late - early) > _CLEAR * scatter and np.ptp(means) > 0
+    clear = abs(late - early) > _CLEAR * error and np.ptp(means) > 0
     rank = float(stats.spearmanr(np.arange(BLOCKS), means).statistic) if clear else 0.0
     return Trend(early=early, late=late, rank=rank, n=len(kept), where=(float(at[0]), float(at[-1])))
+
+
+def _memory(blocks: Sequence[Floats]) -> float:
+    r"""By how much neighbours that resemble each other widen a mean: :math:`\sqrt{(1 + \phi) / (1 - \phi)}`."""
+    inside = [block - block.mean() for block in blocks]
+    together = sum(float((block[1:] * block[:-1]).sum()) for block in inside)
+    alone = sum(float((block * block).sum()) for block in inside)
+    phi = min(0.9, max(0.0, together / alone)) if alone > 0 else 0.0
+    return math.sqrt((1 + phi) / (1 - phi))
 
 
 def level(values: Floats) -> float:

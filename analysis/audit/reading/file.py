@@ -24,7 +24,7 @@ from analysis.audit.reading.series import MAX_NAMES, Series
 from analysis.audit.systems.plain import PLAIN
 from analysis.audit.systems.system import System
 
-_SAMPLE: Final = 200
+_SAMPLE: Final = 50
 """Records from which a log's names are read."""
 
 

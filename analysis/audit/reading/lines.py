@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,24 +42,29 @@ class Tally:
 
 def opened(path: Path, chunk: int = CHUNK) -> IO[str]:
     """The text of a file, ends of lines as they are."""
-    raw = cast("IO[bytes]", open(path, "rb", buffering=max(2, chunk)))  # noqa: SIM115 - closed with the wrapper
-    head = raw.read(4)
-    raw.seek(0)
-    if head.startswith(b"\x1f\x8b"):
-        raw = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-        head = raw.read(4)
-        raw.seek(0)
+    with open(path, "rb") as stream:
+        is_packed = stream.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if is_packed else open(path, "rb") as stream:
+        head = stream.read(4)
+    # Closed with what wraps it.
+    raw = gzip.open(path) if is_packed else open(path, "rb", buffering=max(2, chunk))  # noqa: SIM115
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    return io.TextIOWrapper(raw, encoding=encoding, errors="replace", newline=None)
+    return io.TextIOWrapper(cast("IO[bytes]", raw), encoding=encoding, errors="replace", newline=None)
 
 
 def text_lines(path: Path, *, chunk: int = CHUNK) -> Iterator[str]:
-    """Lines with their ends; of one that is too long, only its beginning."""
+    """Lines with their ends; of one that is too long, only its beginning.
+
+    A packed file that breaks off gives what is before, and then one line that is no record.
+    """
     with opened(path, chunk) as stream:
-        while line := stream.readline(MAX_LINE):
-            yield line.replace("\x00", "")
-            while len(line) == MAX_LINE and not line.endswith("\n"):
-                line = stream.readline(MAX_LINE)  # the rest of it
+        try:
+            while line := stream.readline(MAX_LINE):
+                yield line.replace("\x00", "")
+                while len(line) == MAX_LINE and not line.endswith("\n"):
+                    line = stream.readline(MAX_LINE)  # the rest of it
+        except (EOFError, zlib.error):
+            yield "the rest cannot be unpacked"
 
 
 def json_records(path: Path, tally: Tally, *, chunk: int = CHUNK) -> Iterator[Record]:

@@ -134,6 +134,8 @@ class RolloutSums:
         self._seen[key] = update
         while len(self._seen) > MAX_HASHES:
             self._kept_bits += 1
+            # What was counted of the ones that go, on average.
+            self.sampled, self.trained_again = self.sampled // 2, self.trained_again // 2
             low = (1 << self._kept_bits) - 1
             self._seen = {one: at for one, at in self._seen.items() if not one & low}
 
