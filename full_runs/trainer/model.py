@@ -62,7 +62,9 @@ def _ready(model: Any, *, checkpointed: bool) -> nn.Module:
             module.attention_dropout = 0.0
     model.train(checkpointed)
     if checkpointed:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        # transformers 5.2x has another name for what 5.1x calls this.
+        enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+        enable({"use_reentrant": False})
     ready: nn.Module = model
     return ready
 
