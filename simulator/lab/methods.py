@@ -19,9 +19,13 @@ from torch.optim import Optimizer
 from algorithms import catalogue
 from algorithms.advantage import whitened
 from algorithms.baseline import RewardHistory, shared
+from algorithms.cispo import cispo
 from algorithms.critic import CriticRecipe, nothing
 from algorithms.estimator import Estimator
 from algorithms.grpo import grpo
+from algorithms.gspo import gspo
+from algorithms.m2po import m2po
+from algorithms.ratio import per_token
 from algorithms.rollout import Batch
 from algorithms.sao import sao, sao_running_mean
 from algorithms.spo import Tally, ValueTracker, spo
@@ -175,6 +179,10 @@ METHODS: Final[Mapping[str, Callable[..., Method]]] = {
     "spo": tracked_spo,
     "tba": tba_from_start,
     "vcpo": scaled_vcpo,
+    # The ratio to pi_old is 1 at the only update of a batch, however old that is: these see the lag.
+    "gspo_behaviour": partial(plain, gspo, log_ratio=per_token),
+    "cispo_behaviour": partial(plain, cispo, log_ratio=per_token),
+    "m2po_behaviour": partial(plain, m2po, log_ratio=per_token),
     "grpo_gac": gac_grpo,
     "grpo_reset": grpo_reset,
     "sao_running_mean": partial(running_mean, window=8),

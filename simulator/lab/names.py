@@ -69,6 +69,9 @@ EstimatorName = Literal[
     "sao_alpha_0.5",
     "sao_alpha_5",
     "vapo_alpha_1.5",
+    "gspo_behaviour",
+    "cispo_behaviour",
+    "m2po_behaviour",
 ]
 
 CRITICS: Final = frozenset(

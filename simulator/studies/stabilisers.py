@@ -1,4 +1,9 @@
-"""What saves GRPO where it collapses? Corrections and stabilisers at a lag and a rate that break it."""
+"""What saves GRPO where it collapses? Corrections and stabilisers at a lag and a rate that break it.
+
+A batch has one update, so a ratio to pi_old is 1 whatever the lag: estimators that are published with it come
+as they are, and once more with the ratio to the behaviour policy. (The second form of GSPO, CISPO and M2PO was
+added after a first run had shown their first form to be GRPO's equal, to the digit.)
+"""
 
 from __future__ import annotations
 
@@ -28,12 +33,15 @@ class StabiliserStudy(BaseModel):
         "grpo_reset",
         "vcpo",
         "m2po",
+        "m2po_behaviour",
         "decoupled_ppo",
         "token_tis",
         "sequence_tis",
         "icepop",
         "gspo",
+        "gspo_behaviour",
         "cispo",
+        "cispo_behaviour",
         "grpo_behaviour_clip",
         "grpo_dis",
         "sao",
