@@ -1,8 +1,8 @@
 """What saves GRPO where it collapses? Corrections and stabilisers at a lag and a rate that break it.
 
-A batch has one update, so a ratio to pi_old is 1 whatever the lag: estimators published with it come
-as they are, and once more with the ratio to the behaviour policy. (The second form of GSPO, CISPO and M2PO was
-added after a first run had shown their first form to be GRPO's equal, to the digit.)
+A batch has one update, so a ratio to pi_old is 1 whatever the lag: estimators published with it come as they
+are, and once more with the ratio to the behaviour policy. (The second form of GSPO, CISPO and M2PO was added
+after a first run had shown their first form to be GRPO's equal, to the digit.)
 """
 
 from __future__ import annotations
