@@ -12,7 +12,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "lag_max": "largest lag of what was trained, in the system's versions",
     "lag_newest_mean": "mean lag of the newest token of each rollout, in the system's versions",
     "violations": "trained rollouts or groups beyond the configured bound",
-    "kl": "mean of log mu - log pi over tokens: behaviour against the trainer, in nats",
+    "kl_k1": "mean of log mu - log pi over tokens: behaviour against the trainer, in nats",
     "kl_k3": "mean of r - 1 - log r over tokens, r = pi / mu, in nats",
     "kl_update": "the same k1 estimate against the weights that the batch began with, in nats",
     "kl_engine": "the same k1 estimate at the same version: engine against trainer, in nats",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,7 @@ from analysis.audit.columns import COLUMNS
 from analysis.audit.log import Log, Source, Strange
 from analysis.audit.reading.file import Part, read_file
 from analysis.audit.reading.forms import FIELDS
+from analysis.audit.reading.identities import Identities
 from analysis.audit.reading.lines import CHUNK
 from analysis.audit.reading.own_run import read_run
 from analysis.audit.reading.series import Spell
@@ -41,10 +44,13 @@ def load(paths: Sequence[Path], aliases: Mapping[str, str] | None = None, *, chu
     _check(given)
     parts: list[Part] = []
     left_out: list[Source] = []
+    identities = Identities()
     for path in paths:
         for file, named in _files(path):
             try:
-                parts.append(read_run(file) if file.is_dir() else read_file(file, given, chunk=chunk))
+                parts.append(
+                    read_run(file) if file.is_dir() else read_file(file, given, identities, chunk=chunk)
+                )
             except (ValueError, OSError) as wrong:
                 if named:
                     raise
@@ -57,7 +63,11 @@ def load(paths: Sequence[Path], aliases: Mapping[str, str] | None = None, *, chu
         system=_system(parts),
         updates=_join([part.updates for part in parts]),
         tokens=_sum_tokens([part.tokens for part in parts]),
-        strange=reduce(_add, (part.strange for part in parts), Strange()),
+        strange=replace(
+            reduce(_add, (part.strange for part in parts), Strange()),
+            trained_again=identities.again,
+            sampled=identities.sampled,
+        ),
         sources=(*(part.source for part in parts), *left_out),
     )
 
@@ -76,9 +86,20 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
     if not path.is_dir() or is_run(path):
         yield path, True
         return
-    inside = sorted(one for one in path.rglob("*") if one.is_file() and not one.name.startswith("."))
-    for file in inside[:MAX_FILES]:
-        yield file, False
+    inside = sorted(path.rglob("*"), key=_in_order)
+    runs = [one for one in inside if one.is_dir() and is_run(one)]
+    if runs:
+        yield from ((run, True) for run in runs)
+        return
+    files = [one for one in inside if one.is_file() and not one.name.startswith(".")]
+    if len(files) > MAX_FILES:
+        raise ValueError(f"{path} holds {len(files)} files: name those of one run")
+    yield from ((file, False) for file in files)
+
+
+def _in_order(path: Path) -> list[tuple[int, str]]:
+    """As a reader sorts: 2.jsonl before 10.jsonl."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(path))]
 
 
 def _system(parts: Sequence[Part]) -> System:
@@ -115,8 +136,6 @@ def _add(one: Strange, other: Strange) -> Strange:
         not_finite=not_finite,
         rewritten=_both(one.rewritten, other.rewritten),
         back=one.back + other.back,
-        trained_again=one.trained_again + other.trained_again,
-        sampled=one.sampled + other.sampled,
         rewarded=one.rewarded + other.rewarded,
         reward_elsewhere=one.reward_elsewhere + other.reward_elsewhere,
         tokens_not_finite=one.tokens_not_finite + other.tokens_not_finite,

@@ -56,7 +56,7 @@ def trend(updates: Floats, values: Floats, *, start_up: float, fewest: int) -> T
 
 
 def _memory(blocks: Sequence[Floats]) -> float:
-    r"""By how much neighbours that resemble each other widen a mean: :math:`\sqrt{(1 + \phi) / (1 - \phi)}`."""
+    r"""By how much neighbours that are alike widen a mean: :math:`\sqrt{(1 + \phi) / (1 - \phi)}`."""
     inside = [block - block.mean() for block in blocks]
     together = sum(float((block[1:] * block[:-1]).sum()) for block in inside)
     alone = sum(float((block * block).sum()) for block in inside)

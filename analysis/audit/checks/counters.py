@@ -11,7 +11,7 @@ from analysis.audit.finding import Check, Finding
 from analysis.audit.limits import Limits
 from analysis.audit.log import Log
 
-_FATAL: Final = frozenset({"loss", "grad_norm", "reward_mean", "kl", "kl_k3", "kl_update", "entropy"})
+_FATAL: Final = frozenset({"loss", "grad_norm", "reward_mean", "kl_k1", "kl_k3", "kl_update", "entropy"})
 """Where NaN is a problem and not only a hole."""
 
 

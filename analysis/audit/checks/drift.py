@@ -85,7 +85,7 @@ def by_lag(log: Log) -> tuple[str, tuple[Floats, Floats, Floats]] | None:
             tokens["tokens"].to_numpy(dtype=float),
         )
         return DIVERGENCE, of_tokens
-    name = next((name for name in ("kl_k3", "kl", "ess") if log.has(name)), None)
+    name = next((name for name in ("kl_k3", "kl_k1", "ess") if log.has(name)), None)
     if name is None or not log.has("lag_mean"):
         return None
     both = log.updates[["lag_mean", name]].dropna()
@@ -174,7 +174,7 @@ CHECKS: Final = (
     Check(
         name="engine or age",
         question="is the divergence the engine's or the policy's?",
-        needs=(("lag_mean", "kl_k3"), ("lag_mean", "kl"), ("lag_mean", "ess"), ("token log-probs",)),
+        needs=(("lag_mean", "kl_k3"), ("lag_mean", "kl_k1"), ("lag_mean", "ess"), ("token log-probs",)),
         find=engine_or_age,
     ),
     Check(

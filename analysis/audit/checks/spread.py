@@ -45,7 +45,7 @@ def few_samples(log: Log, limits: Limits) -> list[Finding]:
 
 def far_apart(log: Log, limits: Limits) -> list[Finding]:
     """Divergence of behaviour and trainer."""
-    name = "kl_k3" if log.has("kl_k3") else "kl"
+    name = "kl_k3" if log.has("kl_k3") else "kl_k1"
     updates, values = log.column(name)
     now = level(np.abs(values))
     severity = above(now, limits.kl)
@@ -96,7 +96,7 @@ CHECKS: Final = (
     Check(
         name="divergence",
         question="how far apart are sampling and training policy?",
-        needs=(("kl_k3",), ("kl",)),
+        needs=(("kl_k3",), ("kl_k1",)),
         find=far_apart,
     ),
     Check(

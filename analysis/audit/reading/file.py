@@ -15,7 +15,8 @@ from analysis.audit.log import Source, Strange
 from analysis.audit.reading.containers import Container, container
 from analysis.audit.reading.derive import derive
 from analysis.audit.reading.flat import flat
-from analysis.audit.reading.forms import Form, form_of, plain_form
+from analysis.audit.reading.forms import Form, form_of
+from analysis.audit.reading.identities import Identities
 from analysis.audit.reading.lines import CHUNK, Record, Tally
 from analysis.audit.reading.naming import Naming, naming
 from analysis.audit.reading.numbers import number
@@ -40,11 +41,14 @@ class Part:
     source: Source
 
 
-def read_file(path: Path, aliases: Mapping[str, str], *, chunk: int = CHUNK) -> Part:
+def read_file(
+    path: Path, aliases: Mapping[str, str], identities: Identities | None = None, *, chunk: int = CHUNK
+) -> Part:
     """Read a file in bounded memory.
 
     Args:
         aliases: their name -> ours, before what is known of the system.
+        identities: of the rollouts of the files before; those of this one are added.
         chunk: bytes at once.
 
     Raises:
@@ -55,9 +59,9 @@ def read_file(path: Path, aliases: Mapping[str, str], *, chunk: int = CHUNK) -> 
     if not sample:
         raise ValueError(f"{path} holds no record that can be read")
     forms = [form_of(record, aliases) for record in sample]
-    form = max(forms, key=lambda one: sum(one is not None and other is not None for other in forms))
-    if form is not None and 2 * sum(one is not None for one in forms) >= len(forms):
-        return _read_rollouts(path, file, form, aliases)
+    found = [form for form in forms if form is not None]
+    if found and 2 * len(found) >= len(forms):
+        return _read_rollouts(path, file, found[0], aliases, identities or Identities())
     return _read_updates(path, file, naming(map(flat, sample), aliases))
 
 
@@ -107,8 +111,10 @@ def _read_updates(path: Path, file: Container, names: Naming) -> Part:
     )
 
 
-def _read_rollouts(path: Path, file: Container, form: Form, aliases: Mapping[str, str]) -> Part:
-    tally, sums = Tally(), RolloutSums()
+def _read_rollouts(
+    path: Path, file: Container, form: Form, aliases: Mapping[str, str], identities: Identities
+) -> Part:
+    tally, sums = Tally(), RolloutSums(identities=identities)
     for rollout in _converted(file, form, aliases, tally):
         update = number(rollout.get("update"))
         sums.add(rollout, update if update is not None and math.isfinite(update) else 0.0)
@@ -123,8 +129,6 @@ def _read_rollouts(path: Path, file: Container, form: Form, aliases: Mapping[str
         counted_by="the update of each rollout" if counted else None,
     )
     strange = Strange(
-        trained_again=sums.trained_again,
-        sampled=sums.sampled,
         rewarded=sums.tokens.rewarded,
         reward_elsewhere=sums.tokens.reward_elsewhere,
         tokens_not_finite=sums.tokens.not_finite,
@@ -138,14 +142,14 @@ def _read_rollouts(path: Path, file: Container, form: Form, aliases: Mapping[str
 
 def _converted(file: Container, form: Form, aliases: Mapping[str, str], tally: Tally) -> Iterator[Record]:
     """Rollouts in our names; the user's aliases come first."""
-    own = plain_form(aliases) if aliases else None
     for record in file.read(tally):
         if not form.fits(record):
             tally.broken += 1
             continue
         converted = form.convert(record)
         if converted:
-            yield {**converted, **own.convert(record)} if own else converted
+            named = {ours: record[theirs] for theirs, ours in aliases.items() if theirs in record}
+            yield {**converted, **named}
 
 
 def _whose(system: System) -> str:

@@ -7,7 +7,6 @@ that is torn apart counts as two.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -15,11 +14,11 @@ from typing import Final, final
 import numpy as np
 import pandas as pd
 
+from analysis.audit.reading.identities import Identities, hash_of
 from analysis.audit.reading.lines import Record
 from analysis.audit.reading.numbers import number, numbers_of
 from analysis.audit.reading.tokens import UNKNOWN_LAG, TokenSums
 
-MAX_HASHES: Final = 16_384
 MAX_GROUPS: Final = 65_536
 """Open groups beyond which they are closed, so that a log without updates takes no more memory."""
 DROPPED: Final = frozenset({"dropped", "rejected", "failed", "cancelled"})
@@ -51,15 +50,11 @@ class RolloutSums:
     """The fold: `add` each rollout in our names, then `table`."""
 
     tokens: TokenSums = field(default_factory=TokenSums)
-    trained_again: int = 0
-    """Of the sampled rollouts, those that came in an earlier update already."""
-    sampled: int = 0
+    identities: Identities = field(default_factory=Identities)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """By status: how many, and the seconds of their generation."""
     _by_update: dict[float, dict[str, float]] = field(default_factory=dict)
     _groups: dict[object, tuple[float, int, bool]] = field(default_factory=dict)
-    _seen: dict[int, float] = field(default_factory=dict)
-    _kept_bits: int = 0
     _current: float = math.nan
 
     def add(self, rollout: Record, update: float) -> None:
@@ -109,7 +104,7 @@ class RolloutSums:
         sums["reward_max"] = max(sums.get("reward_max", -math.inf), reward)
         group = rollout.get("group")
         if group is not None:
-            key = _hash(group)
+            key = hash_of(group)
             first, members, equal = self._groups.get(key, (reward, 0, True))
             self._groups[key] = (first, members + 1, equal and reward == first)
             if len(self._groups) > MAX_GROUPS:
@@ -121,23 +116,9 @@ class RolloutSums:
             if rollout.get("response") in (None, ""):
                 return
             own = (rollout.get("prompt"), rollout["response"])
-        key = _hash(own)
-        if key & ((1 << self._kept_bits) - 1):
-            return  # outside the sample
-        self.sampled += 1
-        sums["texts"] += 1
-        if key in self._seen:
-            same = self._seen[key] == update
-            sums["repeated"] += same
-            self.trained_again += not same
-            return
-        self._seen[key] = update
-        while len(self._seen) > MAX_HASHES:
-            self._kept_bits += 1
-            # What was counted of the ones that go, on average.
-            self.sampled, self.trained_again = self.sampled // 2, self.trained_again // 2
-            low = (1 << self._kept_bits) - 1
-            self._seen = {one: at for one, at in self._seen.items() if not one & low}
+        seen = self.identities.add(own, update)
+        sums["texts"] += seen != "not sampled"
+        sums["repeated"] += seen == "in this update"
 
     def _add_lag(self, sums: dict[str, float], rollout: Record) -> float | None:
         lag, version = number(rollout.get("lag")), number(rollout.get("version"))
@@ -211,10 +192,3 @@ def _row(sums: dict[str, float]) -> dict[str, float]:
 
 def _ratio(above: float, below: float) -> float:
     return above / below if below else math.nan
-
-
-def _hash(value: object) -> int:
-    """The same in every process, unlike Python's own."""
-    return int.from_bytes(
-        hashlib.blake2b(repr(value).encode("utf-8", "replace"), digest_size=8).digest(), "big"
-    )

@@ -14,6 +14,8 @@ from typing import Final, final
 import numpy as np
 import pandas as pd
 
+from analysis.audit.columns import COLUMNS
+
 MAX_NAMES: Final = 10_000
 
 
@@ -84,7 +86,7 @@ class Series:
         column = self._columns.setdefault(name, array("d"))
         column.extend([math.nan] * (row + 1 - len(column)))
         old = column[row]
-        if not math.isnan(old) and old != value and not self._replaying:
+        if name in COLUMNS and not math.isnan(old) and old != value and not self._replaying:
             known = self.rewritten
             self.rewritten = known.again(update) if known else Spell(count=1, first=update, last=update)
         column[row] = value

@@ -21,7 +21,7 @@ AREAL: Final = System(
     metrics={
         "ppo_actor/update/version_stats/sample_staleness_theta_avg": "lag_mean",
         "ppo_actor/update/approx_kl/avg": "kl_update",
-        "ppo_actor/update/behave_approx_kl/avg": "kl",
+        "ppo_actor/update/behave_approx_kl/avg": "kl_k1",
         "ppo_actor/behave_cap_ratio": "masked_fraction",
         "ppo_actor/update/clip_ratio/avg": "clip_fraction",
         "ppo_actor/update/entropy/avg": "entropy",

@@ -54,7 +54,7 @@ POLICYLAG: Final = replace(
     ),
     metrics={
         "token_lag": "lag_mean",
-        "k1": "kl",
+        "k1": "kl_k1",
         "k3": "kl_k3",
         "ess_token": "ess",
         "clipped_fraction": "clip_fraction",

@@ -11,7 +11,7 @@ from typing import Final
 from analysis.audit.systems.system import Changes, System
 
 _CORRECTION: Final = {
-    "kl": "kl",
+    "kl": "kl_k1",
     "k3_kl": "kl_k3",
     "rollout_is_eff_sample_size": "ess",
     "rollout_rs_masked_fraction": "masked_fraction",

@@ -34,7 +34,7 @@ def healthy(seed: int, updates: int = 120) -> Series:
         "update": time + 1.0,
         "lag_mean": np.maximum(lag, 0.0),
         "lag_max": np.maximum(np.ceil(lag + 1.5), 0.0),
-        "kl": 0.002 + noise(0.0003),
+        "kl_k1": 0.002 + noise(0.0003),
         "kl_k3": np.abs(0.002 + noise(0.0003)),
         "ess": np.clip(0.93 + noise(0.01), 0.0, 1.0),
         "logprob_gap_mean": np.abs(0.015 + noise(0.001)),

@@ -59,7 +59,7 @@ def test_filling_the_pipeline_is_no_creeping(tmp_path):
     [
         ({"ess": np.linspace(0.95, 0.05, 120)}, "effective sample size", "warning"),
         ({"ess": np.full(120, 0.05)}, "effective sample size", "problem"),
-        ({"kl": np.full(120, 0.8), "kl_k3": np.full(120, 0.8)}, "divergence", "problem"),
+        ({"kl_k1": np.full(120, 0.8), "kl_k3": np.full(120, 0.8)}, "divergence", "problem"),
         ({"prob_correlation": np.full(120, 0.6)}, "engine mismatch", "problem"),
         ({"kl_engine": np.full(120, 0.03)}, "engine mismatch", "warning"),
         ({"clip_fraction": np.linspace(0.01, 0.18, 120)}, "clipped and masked", "warning"),

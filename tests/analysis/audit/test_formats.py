@@ -37,7 +37,7 @@ def test_verl_file_logger(tmp_path):
     table = log.updates.set_index("update")
     assert table["entropy"].tolist() == [0.9, 0.8]
     assert table["reward_mean"].tolist() == [0.25, 0.5]
-    assert table.loc[1, ["lag_mean", "lag_max", "ess", "kl"]].tolist() == [0.5, 1, 0.97, 0.002]
+    assert table.loc[1, ["lag_mean", "lag_max", "ess", "kl_k1"]].tolist() == [0.5, 1, 0.97, 0.002]
     # Totals become counts of each update; the share is of what was generated meanwhile.
     assert table.loc[2, "dropped_share"] == pytest.approx(10 / 100)
     assert log.sources[0].unknown == (
@@ -77,7 +77,7 @@ def test_trl_state_and_completions_join_by_update(tmp_path):
     table = log.updates.set_index("update")
     assert table["reward_mean"].tolist() == [0.1, 0.2, 0.75]  # the state was named first
     assert table["zero_variance_share"].tolist() == [0.5, 0.5, 0.5]
-    assert "kl" not in table.columns  # it is the divergence from the reference
+    assert not {"kl", "kl_k1", "kl_k3"} & set(table.columns)  # it is the divergence from the reference
 
 
 def test_trl_asynchronous_logs_another_kl(tmp_path):
@@ -165,7 +165,7 @@ def test_areal_statistics_have_the_other_sign(tmp_path):
     ]
     log = load([write_jsonl(tmp_path / "stats", records)])
     assert log.system.name == "AReaL"
-    assert log.updates["kl"].tolist() == [0.01, 0.01]
+    assert log.updates["kl_k1"].tolist() == [0.01, 0.01]
     assert log.updates["refused"].tolist() == [0, 0]
 
 
@@ -224,6 +224,7 @@ def test_a_run_folder_of_ours(tmp_path):
     assert read_run(tmp_path / "run").source.what == "run folder of PolicyLag"
     with pytest.raises(ValueError, match="more than one run folder"):
         load([tmp_path / "run", tmp_path / "run"])
+    assert len(load([tmp_path]).updates) == 40  # the folder above it
 
 
 def test_a_folder_of_files_leaves_out_what_is_no_log(tmp_path):
@@ -240,6 +241,16 @@ def test_a_folder_of_files_leaves_out_what_is_no_log(tmp_path):
         "notes.txt",
         "weights.bin",
     ]
+
+
+def test_files_of_one_rollout_folder_are_one_run(tmp_path):
+    """What the second file trains again is seen, though it is another file's; and 2 comes before 10."""
+    for step in (1, 2, 10):
+        records = [{"input": "a", "output": f"{i % 4}", "score": i, "step": step} for i in range(4)]
+        write_jsonl(tmp_path / f"{step}.jsonl", records)
+    log = load([tmp_path])
+    assert [source.path.name for source in log.sources] == ["1.jsonl", "2.jsonl", "10.jsonl"]
+    assert (log.strange.trained_again, log.strange.sampled) == (8, 12)
 
 
 def test_tables_of_names_point_at_columns_that_exist():

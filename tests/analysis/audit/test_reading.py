@@ -11,8 +11,8 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from analysis.audit.load import load
+from analysis.audit.reading.identities import MAX_HASHES, Identities
 from analysis.audit.reading.numbers import number, numbers_of
-from analysis.audit.reading.rollouts import MAX_HASHES, RolloutSums
 from tests.analysis.audit.logs import FORMATS, healthy, write_jsonl
 
 
@@ -205,9 +205,9 @@ def test_memory_does_not_grow_with_unknown_columns(tmp_path):
 
 
 def test_identities_are_a_bounded_sample():
-    sums = RolloutSums()
+    identities = Identities()
     for update in (1.0, 2.0):
         for i in range(MAX_HASHES + 1000):
-            sums.add({"id": i}, update)
-    assert len(sums._seen) <= MAX_HASHES
-    assert sums.trained_again / sums.sampled == pytest.approx(0.5, abs=0.03)
+            identities.add(i, update)
+    assert len(identities.by_hash) <= MAX_HASHES
+    assert identities.again / identities.sampled == pytest.approx(0.5, abs=0.03)
