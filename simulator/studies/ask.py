@@ -17,6 +17,7 @@ from simulator.config import PipelineConfig
 from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
 from simulator.studies.every import STUDIES
+from simulator.words import last_value
 
 
 @final
@@ -45,13 +46,15 @@ def ask(words: list[str]) -> Asked:
     name = words[0].replace("_", "-") if words and not words[0].startswith("-") else None
     if name is None:
         raise BadInputError(f"study: needs a name; there are {', '.join(STUDIES)}")
-    size = _last(words, "--size") or StudyOptions.size
+    size = last_value(words, "--size") or StudyOptions.size
     sizes = STUDIES[name].SIZES if name in STUDIES else {}
     if name in STUDIES and size not in sizes:
         raise BadInputError(f"study: size {size!r} of {name} is none of {', '.join(sizes)}")
     about = f"{question(name)} The same command resumes what was interrupted." if name in STUDIES else ""
     sized = {each: (lambda study=study: study.SIZES[size]) for each, study in STUDIES.items()}
-    _, config, options = read_experiment(words, sized, StudyOptions(), command="study", about=about)
+    _, config, options = read_experiment(
+        words, sized, StudyOptions(), command="study", about=about, what="study"
+    )
     _check(options)
     with bad_input("study: "):
         config = _with_lengths(config, options)
@@ -128,14 +131,3 @@ def _chosen(arms: Sequence[str], only: Sequence[str]) -> Sequence[str]:
         if not any(fnmatchcase(arm, pattern) for arm in arms):
             raise BadInputError(f"study: only {pattern!r} matches no arm; there are {', '.join(arms)}")
     return [arm for arm in arms if not patterns or any(fnmatchcase(arm, pattern) for pattern in patterns)]
-
-
-def _last(words: Sequence[str], flag: str) -> str | None:
-    """The value of a flag that decides how the others are read."""
-    found = None
-    for i, word in enumerate(words):
-        if word.startswith(f"{flag}="):
-            found = word.partition("=")[2]
-        elif word == flag and i + 1 < len(words):
-            found = words[i + 1]
-    return found

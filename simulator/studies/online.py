@@ -52,7 +52,10 @@ class OnlineStudy(BaseModel):
         return StyleDriftWorld(shifts=shifts, warm_start_accuracy=0.3)
 
 
-SIZES: Final[Mapping[str, OnlineStudy]] = {"small": OnlineStudy(), "full": OnlineStudy(shift_updates=(500, 1000), updates=1500, seeds=20)}
+SIZES: Final[Mapping[str, OnlineStudy]] = {
+    "small": OnlineStudy(),
+    "full": OnlineStudy(shift_updates=(500, 1000), updates=1500, seeds=20),
+}
 
 
 def plan(study: OnlineStudy) -> Plan:
