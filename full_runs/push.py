@@ -37,7 +37,8 @@ class Pushed:
     stood_still_s: float
     tensors: int
     compared: int
-    """Parameters whose bytes in the engine were compared; the least over engines. The rest is packed."""
+    """Parameters compared in the engine, by their bytes or, if packed, by their products; the least over
+    engines."""
 
 
 @final
@@ -71,7 +72,10 @@ class Pusher:
             await engine.pause()
             for taken in await engine.take_weights(str(folder)):
                 digests.check_taken(taken, saved, engine.url)
-            compared = digests.check_held(await engine.digests(), held, engine.url) if held else 0
+            compared = 0
+            if self.whole_engines:
+                compared = digests.check_held(await engine.digests(), held, engine.url)
+                compared += await engine.check_products(str(folder))
             if self.keys == "recompute":
                 await engine.forget_keys()
             await engine.set_version(version)

@@ -98,14 +98,13 @@ async def run(config: FullConfig, parts: Parts) -> Finished:
         trainer_version=lambda: training.version, changed=changed,
     )  # fmt: skip
     wakes.extend([training.changed.set, lambda: rollouts.fill()])
+    training.crashed = lambda: rollouts.crashed
     try:
         await engines.start()
         journal.write("begin", after_s=journal.clock())
         while training.version < config.updates:
             metrics = await training.update()
             changed()
-            if rollouts.crashed is not None:
-                raise rollouts.crashed
             parts.told(training.version, metrics)
     finally:
         wakes.clear()

@@ -65,6 +65,8 @@ class Training:
         self.version = 0
         self.changed = asyncio.Event()
         """Set whenever a batch might be there, or nothing runs any more."""
+        self.crashed: Callable[[], BaseException | None] = lambda: None
+        """An error of our own, somewhere else in the controller; it ends the run."""
 
     async def update(self) -> dict[str, float]:
         """Wait for a batch, train on it, and push if it is time; what the update saw.
@@ -151,6 +153,8 @@ class Training:
         end_s = self.journal.clock() + self.config.stall_limit_s
         while True:
             self.changed.clear()
+            if (error := self.crashed()) is not None:
+                raise error
             if is_so():
                 return
             left_s = end_s - self.journal.clock()

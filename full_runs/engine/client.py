@@ -90,8 +90,24 @@ class EngineClient:
 
     async def take_weights(self, folder: str) -> list[dict[str, str]]:
         """Take the weights of a folder that the *server* can read; digests of what each worker took."""
-        reply = await self._ask("POST", "/collective_rpc", json={"method": "take_weights", "args": [folder]})
-        return list(reply["results"])
+        return list(await self._workers("take_weights", folder))
+
+    async def check_products(self, folder: str) -> int:
+        """How many packed matrices multiply as the folder's.
+
+        Raises:
+            ValueError: naming those that do not.
+        """
+        (wrong,) = await self._workers("wrong_products", folder)
+        if wrong:
+            raise ValueError(f"{self.url} multiplies with other weights than were saved: {', '.join(wrong)}")
+        (names,) = await self._workers("packed_matrices")
+        return len(names)
+
+    async def _workers(self, method: str, *words: str) -> list[Any]:
+        """What each worker of the engine returns."""
+        body = {"method": method, "args": list(words)}
+        return list((await self._ask("POST", "/collective_rpc", json=body))["results"])
 
     async def forget_keys(self) -> None:
         """Throw away all keys and values: running requests compute their prefix again."""

@@ -1,9 +1,9 @@
 """Are the weights in an engine, to the last bit, those that the trainer saved?
 
-Asked twice. What the engine's workers took from the file is compared tensor by tensor, by the checkpoint's
-names. What the engine holds afterwards is compared by its own names, where it keeps a tensor as it is:
-some matrices lie side by side there (queries, keys and values in one, gate and up in another), and those
-that a CPU engine has packed into another layout have no digest.
+Asked three times. What the engine's workers took from the file is compared tensor by tensor, by the
+checkpoint's names. What the engine holds afterwards is compared by its own names. And a matrix that a CPU
+engine has packed into a layout of its own, so that it has no digest, is compared by its products: see
+`full_runs.engine.extension`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,9 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from torch import Tensor
 
-from full_runs.engine.extension import digest, tensors_of
+from full_runs.engine.layout import as_engine, digest, tensors_of
 
-FUSED: Final[Mapping[str, tuple[str, ...]]] = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-}
-"""Engine's module -> the checkpoint's modules that it is made of, in order, one under the other."""
 PACKED: Final = hashlib.sha256(b"").hexdigest()
 """Digest of a parameter that the engine has emptied, its numbers being elsewhere."""
 _WHOLE_RANK: Final = "dp0:pp0:pcp0:tp0:"
@@ -80,22 +74,6 @@ def held_digests(folder: Path, dtype: torch.dtype) -> dict[str, str]:
     """SHA-256 of every parameter of an engine of one rank that took these weights, by the engine's name."""
     saved = {name: tensor.to(dtype) for name, tensor in tensors_of(folder)}
     return {name: digest(tensor) for name, tensor in as_engine(saved).items()}
-
-
-def as_engine(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The checkpoint's tensors as an engine keeps them."""
-    made: dict[str, Tensor] = {}
-    part_of = {part: whole for whole, parts in FUSED.items() for part in parts}
-    for name, tensor in tensors.items():
-        module = next((word for word in name.split(".") if word in part_of), None)
-        if module is None:
-            made[name] = tensor
-            continue
-        whole = part_of[module]
-        fused = name.replace(f".{module}.", f".{whole}.")
-        if fused not in made:
-            made[fused] = torch.cat([tensors[name.replace(f".{module}.", f".{p}.")] for p in FUSED[whole]])
-    return made
 
 
 def check_taken(taken: Mapping[str, str], saved: Mapping[str, str], where: str) -> None:

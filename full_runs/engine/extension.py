@@ -1,25 +1,33 @@
-"""What an engine's workers do for us, inside the engine's process: take weights and say what they took.
+"""What an engine's workers do for us, inside the engine's process: take weights, and say what they took.
 
-Given to a server as `--worker-extension-cls full_runs.engine.extension.TakesWeights`. An engine may pack its
-matrices into a layout of its own (on a CPU it does), so its parameters cannot always be compared with a
-checkpoint's. What can be: each tensor as it passes from the file into the engine's loader, on every rank.
+Given to a server as `--worker-extension-cls full_runs.engine.extension.TakesWeights`.
+
+On a CPU, vLLM multiplies with packed copies of its matrices. Where the output embeddings are tied to the
+input ones, vLLM 0.32 packs them once, at its start, and a reload leaves that copy as it was: everything but
+the head is new, and no checksum of parameters shows it. So they are packed again here, and every packed
+matrix is multiplied with a few random vectors and compared with the checkpoint's.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from full_runs.engine.layout import as_engine, digest, tensors_of
+
+TOLERANCE: Final = 1e-4
+"""Of a product, relative to the largest: single precision sums in another order."""
+
 
 class TakesWeights:
-    """Mixed into vLLM's worker class, which has `reload_weights`."""
+    """Mixed into vLLM's worker class, which has the other two."""
 
     reload_weights: Any
+    model_runner: Any
 
     def take_weights(self, folder: str) -> dict[str, str]:
         """Replace all weights by those of a folder's safetensors files; the digest of each, by name."""
@@ -31,20 +39,55 @@ class TakesWeights:
                 yield name, tensor
 
         self.reload_weights(weights_iterator=passing())
+        pack_again(self.model_runner.get_model())
         return taken
 
+    def wrong_products(self, folder: str) -> list[str]:
+        """Packed matrices that multiply otherwise than the folder's; of an engine of one rank."""
+        return differing_products(self.model_runner.get_model(), as_engine(dict(tensors_of(Path(folder)))))
 
-def tensors_of(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a folder's safetensors files, one at a time."""
-    from safetensors import safe_open
-
-    for file in sorted(folder.glob("*.safetensors")):
-        with safe_open(file, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - not a mapping
-                yield name, opened.get_tensor(name)
+    def packed_matrices(self) -> list[str]:
+        """How many there are, as their names."""
+        return [name for name, _ in packed(self.model_runner.get_model())]
 
 
-def digest(tensor: Tensor) -> str:
-    """SHA-256 of its bytes."""
-    flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+def packed(model: Any) -> Iterator[tuple[str, Any]]:
+    """Modules that multiply with a packed copy of their weight."""
+    for name, module in model.named_modules():
+        if callable(getattr(module, "cpu_linear", None)):
+            yield name, module
+
+
+def pack_again(model: Any) -> None:
+    """Pack what still has its weight beside the packed copy: the weight may be shared, and changed unseen."""
+    for _, module in packed(model):
+        if module.weight.numel():
+            from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+            dispatch_cpu_unquantized_gemm(module, remove_weight=False)
+
+
+def differing_products(model: Any, expected: dict[str, Tensor]) -> list[str]:
+    """Names of packed matrices whose products are not those of the expected ones, in order.
+
+    Args:
+        expected: by the engine's names; a head that is not among them is tied to the input embeddings.
+    """
+    tied = next((tensor for name, tensor in expected.items() if name.endswith("embed_tokens.weight")), None)
+    wrong = []
+    for name, module in packed(model):
+        matrix = expected.get(f"{name}.weight", tied if name.endswith("lm_head") else None)
+        if matrix is None or not _multiplies_as(module, matrix):
+            wrong.append(name)
+    return sorted(wrong)
+
+
+@torch.no_grad()
+def _multiplies_as(module: Any, matrix: Tensor) -> bool:
+    draws = torch.Generator().manual_seed(0)
+    vectors = torch.randn(4, matrix.shape[1], generator=draws).to(matrix.dtype)
+    wanted = vectors @ matrix.T
+    found = module.cpu_linear(vectors, module.weight, None)
+    return found.shape == wanted.shape and bool(
+        (found - wanted).abs().max() <= TOLERANCE * wanted.abs().max()
+    )

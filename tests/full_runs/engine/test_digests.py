@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from full_runs.engine import digests
-from full_runs.engine.extension import digest
+from full_runs.engine.layout import as_engine, digest
 
 LAYER = "model.layers.0."
 
@@ -22,7 +22,7 @@ def checkpoint() -> dict[str, torch.Tensor]:
 
 
 def test_an_engine_keeps_queries_keys_and_values_in_this_order():
-    held = digests.as_engine(checkpoint())
+    held = as_engine(checkpoint())
     assert list(held) == [
         "model.embed_tokens.weight",
         LAYER + "self_attn.qkv_proj.weight",
@@ -61,12 +61,12 @@ def test_a_wrong_tensor_is_named(pushed, said):
 
 def test_what_was_taken_is_compared_by_name():
     digests.check_taken({"a": "1", "b": "2"}, {"a": "1", "b": "2"}, "here")
-    with pytest.raises(ValueError, match="here took other weights than were saved: b, c$"):
+    with pytest.raises(ValueError, match=r"here took other weights than were saved: b, c$"):
         digests.check_taken({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}, "here")
 
 
 def test_what_an_engine_has_packed_away_is_not_compared():
     held = {"dp0:pp0:pcp0:tp0:a": "1", "dp0:pp0:pcp0:tp0:b": digests.PACKED}
     assert digests.check_held(held, {"a": "1", "b": "2"}, "here") == 1
-    with pytest.raises(ValueError, match="here holds other weights than were saved: a$"):
+    with pytest.raises(ValueError, match=r"here holds other weights than were saved: a$"):
         digests.check_held(held, {"a": "9", "b": "2"}, "here")

@@ -1,0 +1,68 @@
+"""A journal is a run's memory: complete lines are kept, and the event log follows from them."""
+
+import math
+
+import pytest
+
+from full_runs.controller.journal import Journal, event_log, lines, rollout_row
+from tests.full_runs.controller.test_buffer import asked, made
+
+
+@pytest.fixture
+def written(tmp_path):
+    journal = Journal(tmp_path / "run" / "journal.jsonl")
+    first, second = asked(0), asked(1)
+    for each in (first, second):
+        journal.write("rollout", **rollout_row(each, None, status="in_flight"))
+    done = made(first, 2, 3, 3, finished_s=5.0)
+    journal.write("rollout", **rollout_row(first, done, status="queued", group_ready_s=5.0))
+    journal.write("segment", rollout_id=0, version=2, start_token=0, tokens=1, start_s=0.0, end_s=1.0)
+    journal.interval("trainer", "busy", "policy_update", 6.0, 7.0)
+    journal.interval("trainer", "idle", "no_batch", 7.0, 7.0)  # no time: no row
+    journal.write(
+        "update", version=4, wait_start_s=0.0, train_start_s=6.0, train_end_s=7.0, rollouts=1, tokens=3,
+        metrics={"reward": 1.0, "entropy": None},
+    )  # fmt: skip
+    row = rollout_row(first, done, status="trained", group_ready_s=5.0, consumed_s=6.0, consumed_version=3)
+    journal.write("rollout", **row)
+    journal.write("push", version=5, published_s=9.0, save_s=0.1)
+    yield journal
+    journal.close()
+
+
+def test_the_event_log_has_one_row_a_rollout_and_its_last_word(written):
+    rows = event_log(lines(written.path)).rollouts.to_pylist()
+    assert [row["rollout_id"] for row in rows] == [0, 1]
+    assert [row["status"] for row in rows] == ["trained", "in_flight"]
+    assert (rows[0]["first_version"], rows[0]["last_version"], rows[0]["oldest_version"]) == (2, 3, 2)
+    assert (rows[0]["enqueued_s"], rows[0]["consumed_s"], rows[0]["consumed_version"]) == (5.0, 6.0, 3)
+    assert (rows[0]["action_tokens"], rows[0]["observation_tokens"], rows[0]["reward"]) == (3, 0, 1.0)
+    assert rows[1]["finished_s"] is None
+
+
+def test_an_update_is_published_with_the_first_push_that_holds_it(written):
+    (row,) = event_log(lines(written.path)).updates.to_pylist()
+    assert (row["version"], row["published_s"], row["reward"]) == (4, 9.0, 1.0)
+    assert math.isnan(row["entropy"])
+
+
+def test_intervals_and_segments_are_rows(written):
+    log = event_log(lines(written.path))
+    assert log.intervals.num_rows == log.segments.num_rows == 1
+
+
+def test_a_line_that_was_cut_off_costs_nothing_else(written):
+    whole = list(lines(written.path))
+    with written.path.open("a") as file:
+        file.write('{"kind": "rollout", "rollout_i')
+    assert list(lines(written.path)) == whole
+
+
+def test_a_journal_is_never_written_over_another(written):
+    with pytest.raises(FileExistsError):
+        Journal(written.path)
+
+
+def test_time_in_a_journal_only_grows(written):
+    before = written.clock()
+    assert 0 <= before <= written.clock()

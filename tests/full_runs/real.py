@@ -1,0 +1,48 @@
+"""What tests with real engines share: whether they can run, and small models to run them with."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from full_runs.engine.server import ServerOptions
+
+VOCABULARY, POSITIONS = 50, 256
+OPTIONS = ServerOptions(max_model_tokens=POSITIONS, max_requests=16, ready_timeout_s=1500.0)
+Returned = TypeVar("Returned")
+
+
+def needs_engines() -> Any:
+    """Marks of a module whose tests start engines."""
+    lacking = importlib.util.find_spec("vllm") is None
+    return [
+        pytest.mark.full,
+        pytest.mark.filterwarnings("default"),  # those of other people's servers and clients
+        pytest.mark.skipif(lacking, reason="vLLM is not installed here: `make test-full` runs it"),
+    ]
+
+
+def saved_model(folder: Path, seed: int) -> Path:
+    """A model with a vocabulary that is not round, and weights so large that it has opinions of its own."""
+    import torch
+
+    from full_runs.tasks.tiny_model import TinyModel, made, save
+
+    model = made(TinyModel(seed=seed), vocabulary=VOCABULARY, positions=POSITIONS)
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.normal_(0, 0.1, generator=draws)
+    save(model, folder, vocabulary=VOCABULARY)
+    return folder
+
+
+def now(coroutine: Coroutine[Any, Any, Returned]) -> Returned:
+    """Its result."""
+    return asyncio.run(coroutine)
