@@ -36,7 +36,9 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("words", "said"),
     [
         (["simulat"], ["no subcommand 'simulat'", "simulate"]),
-        (["simulate", "asynch"], ["no experiment 'asynch'", "one-step-off"]),
+        (["simulate", "asynch"], ["no experiment 'asynch'", "did you mean sync?"]),
+        (["simulate", "0"], ["no experiment '0'", "one-step-off"]),
+        (["learn", "gpro"], ["no estimator 'gpro'", "grpo"]),
         (["simulate", "--bogus", "3"], ["--bogus"]),
         (["simulate", "--policy-update-s", "nan"], ["policy_update_s", "nan"]),
         (["simulate", "--policy-update-s", "-1"], ["policy_update_s", "-1"]),

@@ -3,14 +3,21 @@
 Annotations are evaluated eagerly here (no `__future__` import), because tyro makes the flags from them.
 """
 
-import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, final
 
-from simulator.command_line import BadInputError, Options, must_be_free, read_experiment, with_lengths
+from simulator.command_line import (
+    BadInputError,
+    Options,
+    bad_input,
+    must_be_free,
+    read_experiment,
+    with_lengths,
+)
 from simulator.eventlog import EventLog
 from simulator.experiments import LEARNERS
 from simulator.lab.config import LearnConfig
@@ -146,10 +153,10 @@ def _check_folders(options: LearnOptions) -> None:
         )
     folder = options.checkpoint
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise BadInputError(
-            f"learn: checkpoint: {folder} cannot be written to: {there} is no folder or closed"
-        )
+    if not there.is_dir():
+        raise BadInputError(f"learn: checkpoint: {there} is no folder")
+    with bad_input("learn: checkpoint: "):
+        tempfile.TemporaryFile(dir=there).close()
 
 
 def _listing() -> str:
@@ -158,7 +165,7 @@ def _listing() -> str:
         [n for n in LEARNERS if n.replace("-", "_") in kind] for kind in (CRITICS, SINGLE - CRITICS)
     )
     groups = [name for name in LEARNERS if name not in {*critics, *single}]
-    return "\n".join(
+    return "\n\n".join(
         [
             f"Estimators that learn from groups of rollouts: {', '.join(groups)}.",
             f"From single rollouts, with a critic: {', '.join(critics)}.",

@@ -43,6 +43,8 @@ def config_of(folder: Path, name: str, words: Sequence[str]) -> LearnConfig:
     learned = content if "pipeline" in content else {"pipeline": content}
     given = {field: last_value(words, f"--pipeline.{field.replace('_', '-')}") for field in FREE}
     changed = {field: value for field, value in given.items() if value is not None}
+    if changed.get("critic_updates") == "0":
+        changed.setdefault("critic_update_s", "0")  # the time that a critic took is in the log
     pipeline = {**learned["pipeline"], **changed}
     try:
         return LearnConfig.model_validate(

@@ -39,7 +39,7 @@ def test_only_the_arms_that_match_are_run_and_all_are_registered(words: list[str
     [
         ([], "needs a name"),
         (["--jobs", "2"], "needs a name"),
-        (["quik"], "no experiment 'quik'; there are quick"),
+        (["quik"], "no study 'quik'; did you mean quick?"),
         (["quick", "--size", "huge"], "size 'huge' of quick is none of small, full"),
         (["quick", "--only", "ppo*"], "only 'ppo*' matches no arm; there are grpo, "),
         (["quick", "--jobs", "0"], "jobs must be at least 1, got 0"),
