@@ -11,12 +11,13 @@ PRINT_SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-oracles setup-peers setup-full study full test oracles check format bench clean
+.PHONY: help setup setup-dev setup-oracles setup-peers setup-full study full test test-full oracles check format bench clean
 
 help:
 	@echo "make study   install, then run the main study: four estimators under one asynchronous pipeline"
 	@echo "make full    install vLLM for CPUs apart (1.5 GB, once), train a tiny model with it for real"
 	@echo "make test    install what tests need, run them all"
+	@echo "make test-full  install vLLM as for make full, run the tests that start real engines"
 	@echo "make oracles install rlax, verl and TRL apart (about 1 GB, once), compare the math with theirs"
 	@echo "make check   ruff, mypy, import-linter"
 	@echo "make bench   speed, as ratios within one run"
@@ -86,6 +87,10 @@ full: setup-full
 
 test: setup-dev
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+# Engines take a minute to start, so these are apart.
+test-full: setup-full
+	@$(FULL)/bin/python -m pytest -m full tests/full_runs $(ARGS)
 
 oracles: setup-oracles
 	@$(ORACLES)/bin/python -m pytest -m oracles tests/oracles $(ARGS)

@@ -13,6 +13,7 @@ from typing import final
 from full_runs.configs.ready import READY
 from full_runs.configs.record import FullConfig
 from simulator.command_line import BadInputError, Options, must_be_free, read_experiment
+from simulator.stalled import StalledError
 
 _SHOWN = ("reward", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
 
@@ -41,7 +42,7 @@ def ask(words: list[str]) -> Asked:
     """Read the command line; a folder is made up if none was named.
 
     Raises:
-        BadInputError: an unknown setting, an impossible value, or a folder that is in use.
+        BadInputError: an unknown setting or an impossible value.
     """
     about = "Real vLLM engines and an FSDP2 trainer: the same estimators, rules and event log."
     name, config, options = read_experiment(words, READY, Options(), command="full", about=about)
@@ -50,7 +51,6 @@ def ask(words: list[str]) -> Asked:
     out = options.out or next(
         path for i in range(1, 10_000) if not (path := Path("runs") / f"full-{name}-{i:03d}").exists()
     )
-    must_be_free(out)
     return Asked(name=name, config=config, options=options, out=out)
 
 
@@ -58,15 +58,17 @@ def conduct(asked: Asked) -> None:
     """Make the starting model, start everything, run, and write the event log.
 
     Raises:
-        BadInputError: what it needs is not installed here.
+        BadInputError: what it needs is not installed here, or the folder is in use.
+        StalledError: it could not go on.
     """
-    from full_runs.engine.server import installed
+    from full_runs.engine.installed import installed
 
     try:
         installed()
         from full_runs.run import run_config
     except (ImportError, RuntimeError) as missing:
         raise BadInputError(f"full: {missing}") from None
+    must_be_free(asked.out)
 
     def say(words: str) -> None:
         if not asked.options.silent:
@@ -76,7 +78,10 @@ def conduct(asked: Asked) -> None:
         seen = "  ".join(f"{name} {metrics[name]:.3g}" for name in _SHOWN if name in metrics)
         say(f"{version} of {asked.config.updates} updates  {seen}")
 
-    failures = asyncio.run(run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told))
+    try:
+        failures = asyncio.run(run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told))
+    except (RuntimeError, ValueError) as ended:  # of engines, trainer and weights: all say who and why
+        raise StalledError(f"{ended}\nwhat happened before is in {asked.out}") from ended
     if asked.options.json:
         print(
             json.dumps({"run": str(asked.run_folder), "updates": asked.config.updates, "failures": failures})

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from full_runs.configs.record import Addition, FullConfig
-from full_runs.controller.course import Parts, Told, run
+from full_runs.controller.course import JOURNAL, Parts, Told, run
+from full_runs.controller.journal import event_log, lines
+from full_runs.engine.installed import installed
 from full_runs.tasks.games import GameWorld, addition, lookup
 from full_runs.tasks.taught import taught
 from full_runs.tasks.tiny_model import TinyModel
@@ -24,6 +26,8 @@ async def run_config(
 ) -> Mapping[str, int]:
     """Run it, and write the event log to `out/run`; how often what failed.
 
+    However it ends, the event log of what happened so far is there, in `out/unfinished`.
+
     Args:
         out: folder for everything that the run leaves.
         arm: name of the run in reports.
@@ -36,16 +40,30 @@ async def run_config(
     say("starting engines and trainer (a minute or so)")
     trainer = TrainerClient(out / "trainer")
     trainer.start(trainer_config(config, model), config.ranks)
+    whole = False
     try:
         parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
-        finished = await run(config, parts)
+        failures = await run(config, parts)
+        whole = True
     finally:
+        # An interrupted run is a run too: what it recorded can be read and reported.
+        keep(out, config, arm=arm, whole=whole)
         await asyncio.to_thread(trainer.stop)
-    meta = {"arm": arm, "seed": config.seed, "clock": "wall", "digest": finished.log.digest()}
-    finished.log.write(
-        out / "run", config=config.model_dump(mode="json"), meta=meta | provenance() | _engine_version()
+    return failures
+
+
+def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:
+    """Write the event log that the journal amounts to: to `out/run`, or `out/unfinished`."""
+    journal = out / JOURNAL
+    if not journal.exists():
+        return
+    log = event_log(lines(journal))
+    meta = {"arm": arm, "seed": config.seed, "clock": "wall", "digest": log.digest()}
+    log.write(
+        out / ("run" if whole else "unfinished"),
+        config=config.model_dump(mode="json"),
+        meta=meta | provenance() | _engine_version(),
     )
-    return finished.failures
 
 
 def world_of(config: FullConfig) -> GameWorld:
@@ -82,7 +100,5 @@ def trainer_config(config: FullConfig, model: Path) -> TrainerConfig:
 
 
 def _engine_version() -> dict[str, Any]:
-    from full_runs.engine.server import installed
-
     name = installed()
     return {"engine": f"{name} {importlib.metadata.version(name)}"}

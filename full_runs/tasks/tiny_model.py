@@ -51,6 +51,9 @@ def save(model: Any, folder: Path, *, vocabulary: int) -> None:
     """Weights, configuration, and a tokenizer whose words are the ids themselves."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # of writing one file
 
     words = {f"<{token}>": token for token in range(vocabulary)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<0>"))

@@ -72,8 +72,9 @@ def run(
 ) -> tuple[dict[str, pd.DataFrame], Mapping[str, int], list[str]]:
     import psutil
 
-    from full_runs.controller.course import Parts
+    from full_runs.controller.course import JOURNAL, Parts
     from full_runs.controller.course import run as run_course
+    from full_runs.controller.journal import event_log, lines
     from full_runs.run import trainer_config, world_of
     from full_runs.tasks.tiny_model import TinyModel, made, save
     from full_runs.trainer.client import TrainerClient
@@ -98,9 +99,9 @@ def run(
             world=Faulty(world), model=place / "model", trainer=trainer, folder=place / "out",
             note=notes.append, told=told,
         )  # fmt: skip
-        finished = now(run_course(CONFIG, parts))
-    tables = {name: table.to_pandas() for name, table in finished.log.tables().items()}
-    return tables, finished.failures, notes
+        failures = now(run_course(CONFIG, parts))
+    log = event_log(lines(place / "out" / JOURNAL))
+    return {name: table.to_pandas() for name, table in log.tables().items()}, failures, notes
 
 
 def test_every_rollout_has_one_fate(run):

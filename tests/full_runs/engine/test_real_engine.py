@@ -1,7 +1,7 @@
 """A real vLLM server: log-probs, versions, pushes under running requests, and what a push refuses.
 
-Measured on a CPU in single precision: log-probs differ from those of transformers by 2e-6 at most. After a push
-with keys kept, tokens are by nats less or more likely than under the new weights alone; recomputed, they agree.
+Measured on a CPU in single precision: log-probs differ from those of transformers by 2e-6 at most. After a
+push with keys kept, they differ from those of the new weights alone; recomputed, they agree.
 """
 
 from __future__ import annotations
