@@ -48,7 +48,7 @@ def print_study(report: Report, console: Console) -> None:
         )
     )
     for row in _rows(report).itertuples():
-        bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval from one seed)")
+        bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval)")
         interval = f"{row.estimate:+.3g} {bounds}"
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """Networks of the lab, and how they are sampled from.
 
-tables: networks of a world so small that all that they can say is enumerated. logits: such tables with
-nothing behind them. gpt: a small language model.
+Where all that can be said is a table: tables (its versions), table_sampler (engines that sample from it),
+pairs and logits (policies and critics). A small language model: gpt, gpt_critic, kv_cache and decoding
+(sampling), lengths (reading without padding), versions (weights that engines held), warm_start.
 """

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from simulator.lab.draws import KeyedDraws
 from simulator.lab.learner import MakeOptimizer, sgd
-from simulator.lab.models.logits import CellCritic, LogitPolicy, LogitSampler, bernoulli
+from simulator.lab.models.logits import CellCritic, LogitPolicy, bernoulli
+from simulator.lab.models.table_sampler import TableSampler
 from simulator.lab.models.tables import TableSpeaker
 from simulator.lab.parts import Policy
 
@@ -75,8 +76,8 @@ class BandBits:
         """A value for every position and number of ones before it."""
         return CellCritic(self.bits * (self.bits + 1), states=partial(by_position_and_ones, bits=self.bits))
 
-    def sampler(self) -> LogitSampler:
-        return LogitSampler(
+    def sampler(self) -> TableSampler:
+        return TableSampler(
             prompts=self.prompts, uniforms=self.uniforms, contexts=by_position, rewards=self.rewards
         )
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simulator.lab.draws import KeyedDraws
-from simulator.lab.models.logits import CellCritic, LogitPolicy, LogitSampler, softmax
+from simulator.lab.models.logits import CellCritic, LogitPolicy, softmax
+from simulator.lab.models.table_sampler import TableSampler
 from simulator.lab.models.tables import Table, TableSpeaker
 from simulator.lab.parts import Policy
 
@@ -90,8 +91,8 @@ class Bigram:
             states=partial(by_position_and_previous, vocabulary=self.vocabulary),
         )
 
-    def sampler(self) -> LogitSampler:
-        return LogitSampler(
+    def sampler(self) -> TableSampler:
+        return TableSampler(
             prompts=self.prompts,
             uniforms=self.uniforms,
             contexts=by_previous,

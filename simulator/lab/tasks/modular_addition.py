@@ -7,7 +7,6 @@ credit must be assigned. Known behaviour (three regimes of lag, by estimator) ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -16,12 +15,11 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from algorithms.rollout import Batch
 from simulator.lab.draws import KeyedDraws
 from simulator.lab.models.pairs import PairCritic, PairPolicy, question_numbers
-from simulator.lab.models.tables import TableSpeaker, TableVersions, inverted
-from simulator.lab.parts import Critic, Lesson, Policy, Speaker
-from simulator.lab.traffic import Traffic
+from simulator.lab.models.table_sampler import TableSampler
+from simulator.lab.models.tables import TableSpeaker
+from simulator.lab.parts import Critic, Policy
 
 
 def right_answers(modulus: int) -> Int[Tensor, " Q"]:
@@ -68,8 +66,13 @@ class ModularAddition:
             raise TypeError(f"this critic starts from a PairPolicy, got {type(policy).__name__}")
         return PairCritic(policy, generator=self._generator)
 
-    def sampler(self) -> PairSampler:
-        return PairSampler(self)
+    def sampler(self) -> TableSampler:
+        return TableSampler(
+            prompts=self.prompts,
+            uniforms=self.uniforms,
+            contexts=lambda prompts, _: question_numbers(prompts, self.modulus),
+            rewards=lambda prompts, answers: correct(prompts, answers, self.modulus).mean(-1),
+        )
 
     def relative_length(self, prompt_id: int, /) -> float:  # noqa: ARG002 - all are alike
         return 1.0
@@ -91,47 +94,3 @@ class ModularAddition:
     def uniforms(self, rollout_ids: NDArray[np.int64]) -> Float[Tensor, "B T"]:
         """The number in [0, 1) that decides each answer token of these rollouts."""
         return torch.from_numpy(self._uniforms.rows(rollout_ids))
-
-
-@final
-class PairSampler:
-    """Engines that answer pairs."""
-
-    def __init__(self, world: ModularAddition) -> None:
-        self._world = world
-        self._versions = TableVersions()
-
-    def publish(self, version: int, weights: Speaker, /) -> None:
-        self._versions.publish(version, weights)
-
-    def forget(self, before: int, /) -> None:
-        self._versions.forget(before)
-
-    def state(self) -> dict[str, Tensor]:
-        return self._versions.state()
-
-    def load_state(self, state: Mapping[str, Tensor], /) -> None:
-        self._versions.load_state(state)
-
-    def sample(self, traffic: Traffic, /) -> Lesson:
-        world = self._world
-        width = world.questions
-        prompts = world.prompts(traffic.prompt_ids)
-        versions = torch.from_numpy(traffic.versions(np.full(len(traffic), width), width))
-        log_probs = self._versions.log_probs(question_numbers(prompts, world.modulus), versions)
-        answers = inverted(log_probs, world.uniforms(traffic.rollout_ids))
-        said = log_probs.gather(-1, answers[..., None]).squeeze(-1)
-        rewards = torch.zeros_like(said)
-        rewards[:, -1] = correct(prompts, answers, world.modulus).mean(-1)
-        batch = Batch(
-            token_ids=answers,
-            action_mask=torch.ones_like(answers, dtype=torch.bool),
-            behaviour_log_probs=said,
-            policy_versions=versions,
-            rewards=rewards,
-            prompt_ids=torch.from_numpy(traffic.prompt_ids),
-            group_ids=torch.from_numpy(traffic.group_ids),
-            truncated=torch.zeros(len(traffic), dtype=torch.bool),
-            temperature=torch.ones(len(traffic)),
-        )
-        return Lesson(prompts=prompts, batch=batch)
