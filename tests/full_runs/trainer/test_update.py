@@ -8,10 +8,15 @@ import torch
 
 from full_runs.trainer.build import built
 from full_runs.trainer.config import TrainerConfig
+from full_runs.trainer.shares import Share
 from simulator.lab.parts import Lesson
 from tests.full_runs.trainer import tiny
 
 pytest.importorskip("transformers", reason=tiny.WHY)
+
+
+CALM = {"critic_only_updates": 0, "learning_rate_ratio": 1}
+"""A critic that plain gradient descent does not throw off."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def agree(config, alone, *, updates, lessons=tiny.lesson, off_nats=0.0):
     end = tiny.weights(learner.policy)
     assert tiny.apart(tiny.weights(trainer.policy), end) < 1e-5
     # Nothing would be shown by weights that stand still.
-    assert tiny.apart(end, start) > 5 * config.learning_rate
+    assert tiny.apart(end, start) > 2e-3
     return trainer, learner
 
 
@@ -61,56 +66,32 @@ def test_twenty_updates_end_where_the_lab_ends(folder, alone, estimator):
     ],
 )
 def test_any_layout_of_any_method_is_the_labs(folder, alone, estimator, layout):
-    # From its second update on the critic-only phase of sao_values_after rests the policy: none here.
+    # Plain gradient descent: Adam would hide a factor, and make of a gradient's rounding a step.
     config = TrainerConfig(
         model=folder,
         estimator=estimator,
-        learning_rate=2e-3,
-        critic={"critic_only_updates": 0} if estimator == "sao_values_after" else {},
+        learning_rate=0.02,
+        optimizer="sgd",
+        critic=CALM if estimator in ("sao_no_warm_up", "sao_values_after") else {},
         **layout,
     )
-    agree(config, alone, updates=6, off_nats=0.3)
+    agree(config, alone, updates=4, off_nats=0.3)
 
 
 def test_a_cut_rollout_is_worth_what_follows_its_own_last_token(folder, alone):
-    """The lab's cut rollouts fill the width of their batch. Those shorter are read here where they end."""
-    config = TrainerConfig(model=folder, estimator="sao_no_warm_up", learning_rate=1e-3)
-    whole = built(config, alone)
+    """The lab's cut rollouts fill the width of their batch. Those that do not are read where they end."""
+    critic = built(TrainerConfig(model=folder, estimator="sao", learning_rate=1e-3), alone).critic
     lesson = tiny.sampled_by(tiny.policy(folder), tiny.lesson(3, truncated=True))
-    for _ in range(3):
-        whole.critic.fit(lesson, [_all(lesson)])
-    batch = whole.critic.fit(lesson, [_all(lesson)]).lesson.batch
-    for row in range(len(lesson.prompts)):
-        length = int((lesson.batch.token_ids[row] >= 0).sum())
-        one = Lesson(
-            prompts=lesson.prompts[row : row + 1],
-            batch=dataclasses.replace(
-                lesson.batch.rows(slice(row, row + 1)),
-                **{
-                    name: getattr(lesson.batch, name)[row : row + 1, :length]
-                    for name in (
-                        "token_ids",
-                        "action_mask",
-                        "behaviour_log_probs",
-                        "policy_versions",
-                        "rewards",
-                    )
-                },
-            ),
-        )
-        critic = whole.critic
-        with torch.no_grad():
-            longer = torch.nn.functional.pad(one.batch.token_ids, (0, 1))
-            after = critic.network(one.prompts, longer)[0, -1]
-        # That fit moved the critic K times since, so only that it is another state's is compared closely.
-        assert batch.bootstrap_values[row] == pytest.approx(float(after), abs=0.2)
+    share = Share(rows=torch.arange(len(lesson.prompts)), counts=True)
+    critic.fit(lesson, [share])
+    with torch.no_grad():
+        after = []
+        for prompt, tokens in zip(lesson.prompts, lesson.batch.token_ids, strict=True):
+            longer = torch.cat([tokens[tokens >= 0], torch.tensor([0])])
+            after.append(critic.network(prompt[None], longer[None])[0, -1])
+    batch = critic.fit(lesson, [share]).lesson.batch
+    torch.testing.assert_close(batch.bootstrap_values, torch.stack(after), atol=1e-5, rtol=0)
     assert batch.bootstrap_values.std() > 0
-
-
-def _all(lesson):
-    from full_runs.trainer.shares import Share
-
-    return Share(rows=torch.arange(len(lesson.prompts)), counts=True)
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_counted(folder, alone):

@@ -16,7 +16,7 @@ from torch import Tensor
 from algorithms.rollout import Batch
 from full_runs.trainer.config import TrainerConfig
 from full_runs.trainer.model import CausalCritic, CausalPolicy, load
-from simulator.lab.learner import Learner
+from simulator.lab.learner import Learner, adam, sgd
 from simulator.lab.parts import Lesson
 
 VOCABULARY = 61
@@ -108,7 +108,13 @@ def without_actions(lesson: Lesson, rows: Sequence[int]) -> Lesson:
 
 def in_the_lab(config: TrainerConfig) -> Learner:
     """The simulator's learner on the same starting weights."""
-    return Learner(config.method(), policy(config.model), CausalCritic, learning_rate=config.learning_rate)
+    return Learner(
+        config.method(),
+        policy(config.model),
+        CausalCritic,
+        learning_rate=config.learning_rate,
+        optimizer={"adam": adam, "sgd": sgd}[config.optimizer],
+    )
 
 
 def apart(left: dict[str, Tensor], right: dict[str, Tensor]) -> float:
