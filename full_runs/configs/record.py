@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias, final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simulator.config import PipelineConfig, StalenessRule, staleness_rule
-from simulator.config.staleness import DropByAge
+from simulator.config.staleness import BoundedLag
 from simulator.lab.names import CRITICS, SINGLE, EstimatorName
 from simulator.rules.eviction import keep_all
 from simulator.rules.staleness import Staleness
@@ -56,7 +56,7 @@ class FullConfig(_Record):
     """Mean reward at which teaching by demonstrations stops and learning by reward begins."""
 
     estimator: EstimatorName = "sao"
-    learning_rate: Rate = 1e-3
+    learning_rate: Rate = 2e-4
     """The policy's."""
     critic_learning_rate_ratio: Rate | None = None
     """Critic's learning rate over the policy's; None is the estimator's own."""
@@ -77,7 +77,7 @@ class FullConfig(_Record):
     keys_at_push: Literal["keep", "recompute"] = "recompute"
     """Running requests go on with keys and values of the old weights, or compute them again."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
-    staleness: Annotated[StalenessRule, Field(discriminator="kind")] = DropByAge(max_lag_updates=8)
+    staleness: Annotated[StalenessRule, Field(discriminator="kind")] = BoundedLag(eta_batches=2)
     incomplete_group: Literal["drop", "retry", "pad"] = "drop"
     """What becomes of a group that lost a member to its environment."""
     distinct_prompts: Count | None = None

@@ -92,7 +92,8 @@ async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
     training.crashed = lambda: rollouts.crashed
     try:
         await engines.start()
-        journal.write("begin", after_s=journal.clock())
+        journal.begin()
+        changed()
         while training.version < config.updates:
             metrics = await training.update()
             changed()

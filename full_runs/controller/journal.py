@@ -20,12 +20,16 @@ _TABLES: Final = ("rollout", "segment", "update", "interval")
 
 @final
 class Journal:
-    """Append-only; times are seconds since it was opened."""
+    """Append-only; times are seconds since `begin`, or since it was opened."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = path.open("x", encoding="utf-8")
+        self._began_s = time.monotonic()
+
+    def begin(self) -> None:
+        """The run begins now: what comes before it, such as starting engines, is no time of its."""
         self._began_s = time.monotonic()
 
     def clock(self) -> float:
