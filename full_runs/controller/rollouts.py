@@ -129,7 +129,11 @@ class Rollouts:
         except EnvironmentFailedError as error:
             self._environment_failed(asked, str(error))
         except (EngineError, ValueError) as error:
-            self._engine_failed(asked, attempts + 1, engine, client is engine.client, error)
+            # One whose core died may answer for a while, with errors.
+            gone = isinstance(error, EngineGoneError) or not await client.is_healthy()
+            if gone and client is engine.client:
+                self.engines.lost(engine, str(error))
+            self._engine_failed(asked, attempts + 1, error)
         else:
             finished_s = self.journal.clock()
             made = Made(
@@ -167,13 +171,9 @@ class Rollouts:
         self.journal.write("failure", what="environment", rollout_id=asked.rollout_id, why=why)
         self._lost(asked, "environment_failed")
 
-    def _engine_failed(
-        self, asked: Asked, attempts: int, engine: Engine, is_same: bool, error: Exception
-    ) -> None:
+    def _engine_failed(self, asked: Asked, attempts: int, error: Exception) -> None:
         self.failures["engine"] += 1
         self.journal.write("failure", what="engine", rollout_id=asked.rollout_id, why=str(error)[:300])
-        if isinstance(error, EngineGoneError) and is_same:
-            self.engines.lost(engine, str(error))
         if attempts < self.config.engine_attempts:
             self._again.append((asked, attempts))
         else:

@@ -153,5 +153,6 @@ class EngineClient:
                     said = " ".join((await reply.text()).split())[:500]
                     raise EngineError(f"{self.url}{path} answered {reply.status}: {said}")
                 return await reply.json() if reply.content_type == "application/json" else None
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as gone:
+        except (aiohttp.ClientError, TimeoutError, ConnectionError, RuntimeError) as gone:
+            # RuntimeError: the session was closed, since another engine stands in its place.
             raise EngineGoneError(f"{self.url}{path} does not answer: {gone!r}") from gone
