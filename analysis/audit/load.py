@@ -57,6 +57,12 @@ def load(paths: Sequence[Path], aliases: Mapping[str, str] | None = None, *, chu
                 left_out.append(Source(path=file, what=f"left out: {wrong}"))
     if not parts:
         raise ValueError(f"{', '.join(map(str, paths))}: no log in it")
+    if not any(len(part.updates) or len(part.tokens) for part in parts):
+        seen = sorted({name for part in parts for name in part.source.unknown})
+        names = f": {', '.join(seen[:10])}" if seen else ""
+        raise ValueError(
+            f"{parts[0].source.path} has no name that is known here{names}; say what they are with --alias"
+        )
     if sum(part.source.what == "run folder of PolicyLag" for part in parts) > 1:
         raise ValueError("more than one run folder: an audit is of one run")
     return Log(

@@ -69,7 +69,8 @@ def _text(path: Path, chunk: int) -> Container:
             return Container(sort="JSON", read=lambda tally: _counted(whole, tally))
     if any(line.startswith("{") for line in first):
         return Container(sort="JSON lines", read=lambda tally: json_records(path, tally, chunk=chunk))
-    if delimiter(path) in first[0] and first[0].isprintable() | ("\t" in first[0]):
+    header = first[0].split(delimiter(path))
+    if len(header) > 1 and all(name.isprintable() for name in header):
         return Container(sort="table of text", read=lambda tally: csv_records(path, tally, chunk=chunk))
     raise ValueError(f"{path} is no log that can be read: no JSON, CSV, Parquet or TensorBoard events")
 

@@ -17,6 +17,7 @@ from analysis.audit.systems.plain import POLICYLAG
 from analysis.idle import shares
 from analysis.lag import rollout_lags
 from analysis.runs import Run, load_run
+from simulator.eventlog import SCHEMAS
 
 
 def read_run(folder: Path) -> Part:
@@ -26,7 +27,7 @@ def read_run(folder: Path) -> Part:
     table = run.updates[list(measured)].rename(columns=measured)
     table.insert(0, "update", run.updates["version"].astype(float))
     table = table.merge(_by_update(run), on="update", how="left")
-    known = {"version", *measured}
+    known = {*SCHEMAS["updates"].names, *measured}
     numeric = run.updates.select_dtypes("number").columns
     return Part(
         system=POLICYLAG,
@@ -65,6 +66,7 @@ def _by_update(run: Run) -> pd.DataFrame:
         found["lag_mean"] = trained["mean"].mean()
     if not (run.rollouts["status"] == "dropped").any():
         found = found.drop(columns=["response_length_generated_mean", "dropped_share"])
+    found["zero_variance_share"] = _without_signal(rollouts.loc[rollouts["status"] == "trained"])
     found = found.reset_index()
     if run.clock == "imposed":
         return found  # its seconds are no seconds
@@ -73,6 +75,13 @@ def _by_update(run: Run) -> pd.DataFrame:
         columns=["update", "trainer_idle_share", "engine_idle_share"],
     )
     return found.merge(idle, on="update", how="outer")
+
+
+def _without_signal(trained: pd.DataFrame) -> pd.Series[float]:
+    """Share of the groups of each update, of more than one member, whose rewards are all equal."""
+    groups = trained.groupby(["update", "group_id"])["reward"].agg(["count", "nunique"])
+    groups = groups.loc[groups["count"] > 1]
+    return (groups["nunique"] == 1).astype(float).groupby("update").mean()
 
 
 def _windows(run: Run) -> list[tuple[float, tuple[float, float]]]:

@@ -12,6 +12,7 @@ from analysis.audit.examine import examine
 from analysis.audit.load import load
 from analysis.audit.reading.own_run import read_run
 from analysis.audit.systems.known import ALL
+from simulator.eventlog import Recorder
 from simulator.experiments import groups
 from simulator.pipeline.pipeline import run as simulate
 from simulator.runfolder import write_run
@@ -225,6 +226,42 @@ def test_a_run_folder_of_ours(tmp_path):
     with pytest.raises(ValueError, match="more than one run folder"):
         load([tmp_path / "run", tmp_path / "run"])
     assert len(load([tmp_path]).updates) == 40  # the folder above it
+
+
+def test_groups_of_a_run_folder_whose_rewards_are_equal(tmp_path):
+    recorder = Recorder()
+    for i, (group, reward) in enumerate([(0, 1.0), (0, 1.0), (1, 0.0), (1, 1.0)]):
+        recorder.add_rollout(
+            rollout_id=i,
+            prompt_id=group,
+            group_id=group,
+            started_s=0.0,
+            finished_s=1.0,
+            enqueued_s=1.0,
+            consumed_s=1.0,
+            first_version=0,
+            last_version=0,
+            oldest_version=0,
+            consumed_version=0,
+            action_tokens=10,
+            reward=reward,
+            status="trained",
+        )
+        recorder.add_segment(rollout_id=i, version=0, start_token=0, tokens=10, start_s=0.0, end_s=1.0)
+    recorder.add_update(
+        {"reward": 0.75},
+        version=1,
+        wait_start_s=0.0,
+        train_start_s=1.0,
+        train_end_s=2.0,
+        published_s=2.0,
+        rollouts=4,
+        tokens=40,
+    )
+    recorder.log().write(tmp_path / "run")
+    log = load([tmp_path / "run"])
+    row = log.updates.iloc[0]
+    assert (row["zero_variance_share"], row["reward_mean"], row["lag_max"]) == (0.5, 0.75, 0)
 
 
 def test_a_folder_of_files_leaves_out_what_is_no_log(tmp_path):
