@@ -130,7 +130,7 @@ class EngineClient:
 
     async def is_healthy(self) -> bool:
         try:
-            await self._ask("GET", "/health", timeout_s=5.0)
+            await self._ask("GET", "/health", timeout_s=30.0)
         except EngineError:
             return False
         return True
