@@ -10,12 +10,13 @@ from full_runs.configs.record import FullConfig
 
 def tiny_cpu(**changes: Any) -> FullConfig:
     """A model of 0.1 million parameters adds numbers, on two processors: minutes."""
-    return FullConfig(**({"critic_only_updates": 5, "critic_learning_rate_ratio": 2.0} | changes))
+    ours: dict[str, Any] = {"ranks": 2, "critic_only_updates": 5, "critic_learning_rate_ratio": 2.0}
+    return FullConfig(**(ours | changes))
 
 
 def tiny_cpu_groups(**changes: Any) -> FullConfig:
     """The same with groups of eight and without a critic."""
-    return FullConfig(**({"estimator": "grpo_dis", "group_size": 8} | changes))
+    return FullConfig(**({"ranks": 2, "estimator": "grpo_dis", "group_size": 8} | changes))
 
 
 READY: Final[Mapping[str, Callable[[], FullConfig]]] = {

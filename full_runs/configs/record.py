@@ -56,7 +56,7 @@ class FullConfig(_Record):
     """Mean reward at which teaching by demonstrations stops and learning by reward begins."""
 
     estimator: EstimatorName = "sao"
-    learning_rate: Rate = 2e-4
+    learning_rate: Rate = 4e-4
     """The policy's."""
     critic_learning_rate_ratio: Rate | None = None
     """Critic's learning rate over the policy's; None is the estimator's own."""
@@ -65,7 +65,7 @@ class FullConfig(_Record):
     group_size: Count = 1
     """Rollouts that answer one prompt."""
     rollouts_per_update: Count = 64
-    updates: Count = 40
+    updates: Count = 100
     updates_per_push: Count = 1
     ranks: Count = 1
     """Processes of the trainer."""
