@@ -45,7 +45,8 @@ class Engines:
 
     Args:
         count: servers to start.
-        model: weights that they start with, which are version 0.
+        model: weights that every server starts with, which are version 0; newer ones are pushed to it, and the
+            folders of those come and go.
         folder: for their logs.
         options: of their start.
         pusher: how weights reach them.
@@ -75,8 +76,9 @@ class Engines:
         self.slots = slots
         self.note = note
         self.changed = changed
+        self.model = model
         self.weights, self.version = model, 0
-        """The newest that were pushed; what an engine that is started again takes."""
+        """The newest that were pushed."""
         self._pushing = asyncio.Lock()
         self._again: set[asyncio.Task[None]] = set()
         self.all = [self._new(place) for place in range(count)]
@@ -142,7 +144,7 @@ class Engines:
         await asyncio.gather(*(engine.client.close() for engine in self.all))
 
     def _new(self, place: int) -> Engine:
-        server = Server(self.weights, log=self.folder / f"engine-{place}.log", options=self.options)
+        server = Server(self.model, log=self.folder / f"engine-{place}.log", options=self.options)
         return Engine(place, server, EngineClient(server.url))
 
     async def _bring_up(self, engine: Engine) -> None:
