@@ -45,8 +45,8 @@ class Engines:
 
     Args:
         count: servers to start.
-        model: weights that every server starts with, which are version 0; newer ones are pushed to it, and the
-            folders of those come and go.
+        model: weights that every server starts with, version 0. Newer ones are pushed to it: their folders
+            come and go.
         folder: for their logs.
         options: of their start.
         pusher: how weights reach them.
