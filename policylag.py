@@ -45,12 +45,14 @@ def simulate(words: list[str]) -> int:
 
 def learn(words: list[str]) -> int:
     """one run: the same pipeline with a small model learning in it"""
-    from simulator.lab.answer import answer
+    from simulator.lab.answer import answer, done
     from simulator.lab.ask import ask
 
     asked = ask(words)
-    done = answer(asked)
-    return _finish_run(done, asked.config, asked.name, asked.options, replayed=asked.recorded)
+    run = answer(asked)
+    status = _finish_run(run, asked.config, asked.name, asked.options, replayed=asked.recorded)
+    done(asked)
+    return status
 
 
 def study(words: list[str]) -> int:

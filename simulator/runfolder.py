@@ -20,6 +20,7 @@ from typing import Any
 from simulator.config import PipelineConfig
 from simulator.eventlog import EventLog
 from simulator.lab.config import LearnConfig
+from simulator.world.lengths import Trace
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGES = ("jaxtyping", "joblib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy", "torch")
@@ -67,6 +68,16 @@ def provenance() -> dict[str, Any]:
         "git_revision": _git_revision(),
         "source_digest": source_digest(),
     }
+
+
+def content_digest(config: PipelineConfig | LearnConfig) -> str:
+    """Hash of all that decides a run's numbers: its configuration, its trace of lengths and the code."""
+    pipeline = config if isinstance(config, PipelineConfig) else config.pipeline
+    content = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    digest = hashlib.sha256(f"{source_digest()}{content}".encode())
+    if isinstance(pipeline.lengths, Trace):
+        digest.update(Path(pipeline.lengths.path).read_bytes())
+    return digest.hexdigest()
 
 
 @cache

@@ -49,6 +49,12 @@ def answer(asked: Asked) -> Run:
             raise
 
 
+def done(asked: Asked) -> None:
+    """The log is safe: what was kept for another try may go."""
+    if asked.options.checkpoint is not None:
+        Checkpoints(folder=asked.options.checkpoint).remove()
+
+
 def _replayed(config: LearnConfig, recorded: EventLog, after: Callable[[int], None]) -> Run:
     log = replay(Student(config), recorded, progress=after)
     ends = log.updates["train_end_s"].to_pylist()

@@ -7,8 +7,6 @@ random numbers are keyed by rollout and prompt, so no stream has a state either.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,12 +16,11 @@ from typing import Any, final
 import torch
 
 from simulator.lab.bridge import LearningWorkload, traffic_of
-from simulator.lab.config import LearnConfig
 from simulator.lab.student import Learned, Student
 from simulator.lab.traffic import Traffic
 from simulator.pipeline.views import Update
 from simulator.pipeline.workload import UpdateResult
-from simulator.runfolder import source_digest
+from simulator.runfolder import content_digest
 
 FILE = "checkpoint.pt"
 
@@ -64,7 +61,7 @@ class Checkpoints:
             owner = kept["owner"]
         except Exception as broken:
             raise ValueError(f"{file} is no checkpoint: {' '.join(str(broken).split())[:200]}") from None
-        if owner != _owner(student.config):
+        if owner != content_digest(student.config):
             raise ValueError(
                 f"{file} belongs to another configuration, or to another version of this program"
             )
@@ -83,7 +80,7 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".{FILE}.{os.getpid()}.part"
         content: dict[str, Any] = {
-            "owner": _owner(student.config),
+            "owner": content_digest(student.config),
             "student": student.state(),
             "done": [tuple(each) for each in self.done],
         }
@@ -94,7 +91,7 @@ class Checkpoints:
             part.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The run is done."""
+        """The run is done, and its log is safe."""
         (self.folder / FILE).unlink(missing_ok=True)
 
 
@@ -124,9 +121,3 @@ class CheckpointedWorkload:
             learned = self._student.learn(traffic)
             self._checkpoints.done.append(learned)
         return UpdateResult(metrics=learned.metrics, rewards=learned.rewards)
-
-
-def _owner(config: LearnConfig) -> str:
-    """What a checkpoint belongs to: equal configuration and equal code."""
-    content = json.dumps(config.model_dump(mode="json"), sort_keys=True)
-    return hashlib.sha256(f"{source_digest()}{content}".encode()).hexdigest()

@@ -30,7 +30,8 @@ def learn(
         config: schedule, estimator by name, world.
         method: an estimator of your own, in place of the one that `config` names.
         progress: called with the number of updates done, after each.
-        checkpoints: go on from what is kept there, and keep what is learned.
+        checkpoints: go on from what is kept there, and keep what is learned. They stay: remove them once the
+            log is safe.
 
     Raises:
         ValueError: a checkpoint of another run.
@@ -47,8 +48,6 @@ def learn(
         finished = run(config.pipeline, LearningWorkload(student), progress=progress)
     else:
         finished = run(config.pipeline, CheckpointedWorkload(student, checkpoints), progress=progress)
-    if checkpoints is not None:
-        checkpoints.remove()
     updates = finished.log.updates
     if len(updates) and pc.all(pc.equal(updates["zero_fraction"], 1.0)).as_py():
         warnings.warn(

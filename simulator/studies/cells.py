@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +9,7 @@ from pathlib import Path
 from typing import final
 
 from simulator.lab.config import LearnConfig
-from simulator.runfolder import source_digest, write_run
-from simulator.world.lengths import Trace
+from simulator.runfolder import content_digest, write_run
 
 
 @final
@@ -30,12 +27,7 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Content address: equal configuration and equal code, equal key."""
-        content = json.dumps(self.config.model_dump(mode="json"), sort_keys=True)
-        digest = hashlib.sha256(f"{source_digest()}{content}".encode())
-        lengths = self.config.pipeline.lengths
-        if isinstance(lengths, Trace):
-            digest.update(Path(lengths.path).read_bytes())
-        return digest.hexdigest()[:12]
+        return content_digest(self.config)[:12]
 
     @property
     def name(self) -> str:

@@ -53,6 +53,9 @@ def test_killed_at_any_update_the_log_is_the_same(config: LearnConfig, tmp_path:
     assert (tmp_path / FILE).is_file()
     resumed = Checkpoints(folder=tmp_path, every_updates=4)
     assert learn(config, checkpoints=resumed).log.digest() == whole
+    # It is the caller's to remove, once the log is safe.
+    assert (tmp_path / FILE).is_file()
+    resumed.remove()
     assert not (tmp_path / FILE).exists()
 
 

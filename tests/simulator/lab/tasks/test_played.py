@@ -12,8 +12,8 @@ import torch
 
 from simulator.lab.models.gpt import Sizes
 from simulator.lab.models.warm_start import WarmStart
-from simulator.lab.tasks.carry_addition import STOP, CarryAddition
 from simulator.lab.pretraining import FIRST_ID
+from simulator.lab.tasks.carry_addition import STOP, CarryAddition
 from simulator.lab.tasks.played import HELD_OUT, RANGE, WARM_START, Played
 from simulator.lab.traffic import Part, Traffic
 
