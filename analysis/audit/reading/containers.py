@@ -107,5 +107,5 @@ def _parquet_records(path: Path, tally: Tally, chunk: int) -> Iterator[Record]:
                 for row in batch.to_pylist():
                     tally.records += 1
                     yield row
-    except pa.ArrowInvalid as wrong:
+    except pa.ArrowException as wrong:
         raise ValueError(f"{path} is a broken Parquet file: {wrong}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +18,7 @@ from analysis.audit.reading.forms import Form, form_of
 from analysis.audit.reading.identities import Identities
 from analysis.audit.reading.lines import CHUNK, Record, Tally
 from analysis.audit.reading.naming import Naming, naming
-from analysis.audit.reading.numbers import number
+from analysis.audit.reading.numbers import is_sound, number
 from analysis.audit.reading.rollouts import RolloutSums
 from analysis.audit.reading.series import MAX_NAMES, Series
 from analysis.audit.systems.plain import PLAIN
@@ -71,7 +70,7 @@ def _read_updates(path: Path, file: Container, names: Naming) -> Part:
     known: dict[str, tuple[str, float]] = {}
     for place, record in enumerate(map(flat, file.read(tally)), start=1):
         update = float(place) if names.update is None else number(record.get(names.update))
-        if update is None or not math.isfinite(update):
+        if update is None or not is_sound(update):
             continue
         values: dict[str, float] = {}
         for theirs, value in record.items():
@@ -117,7 +116,7 @@ def _read_rollouts(
     tally, sums = Tally(), RolloutSums(identities=identities)
     for rollout in _converted(file, form, aliases, tally):
         update = number(rollout.get("update"))
-        sums.add(rollout, update if update is not None and math.isfinite(update) else 0.0)
+        sums.add(rollout, update if update is not None and is_sound(update) else 0.0)
     updates = sums.table()
     counted = len(updates) > 1 or bool((updates["update"] != 0).any())
     source = Source(

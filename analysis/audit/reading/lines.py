@@ -44,8 +44,11 @@ def opened(path: Path, chunk: int = CHUNK) -> IO[str]:
     """The text of a file, ends of lines as they are."""
     with open(path, "rb") as stream:
         is_packed = stream.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if is_packed else open(path, "rb") as stream:
-        head = stream.read(4)
+    try:
+        with gzip.open(path) if is_packed else open(path, "rb") as stream:
+            head = stream.read(4)
+    except (EOFError, zlib.error):
+        raise ValueError(f"{path} is a broken gzip file") from None
     # Closed with what wraps it.
     raw = gzip.open(path) if is_packed else open(path, "rb", buffering=max(2, chunk))  # noqa: SIM115
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"

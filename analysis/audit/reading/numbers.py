@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+LARGEST: Final = 1e30
+"""Beyond it a quantity of training is broken; its cubes and squares are still finite. *Choice*."""
 _NOTHING: Final = frozenset({"", "none", "null", "na", "n/a", "-"})
 
 
@@ -27,6 +29,11 @@ def number(value: object) -> float | None:
         except OverflowError:
             return math.inf if float(value > 0) else -math.inf
     return None
+
+
+def is_sound(value: float) -> bool:
+    """Neither NaN nor so large that it can only be a fault."""
+    return abs(value) <= LARGEST
 
 
 def numbers_of(value: object) -> list[float] | None:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.audit.reading.identities import Identities, hash_of
 from analysis.audit.reading.lines import Record
-from analysis.audit.reading.numbers import number, numbers_of
+from analysis.audit.reading.numbers import is_sound, number, numbers_of
 from analysis.audit.reading.tokens import UNKNOWN_LAG, TokenSums
 
 MAX_GROUPS: Final = 65_536
@@ -68,7 +68,7 @@ class RolloutSums:
         sums["offered"] += 1
         sums["dropped"] += is_dropped
         self._add_length(sums, rollout, is_dropped)
-        if (seconds := number(rollout.get("generate_s"))) is not None and math.isfinite(seconds):
+        if (seconds := number(rollout.get("generate_s"))) is not None and is_sound(seconds):
             spent = self.seconds.setdefault("dropped" if is_dropped else "trained", [0.0, 0.0])
             spent[0] += 1
             spent[1] += seconds
@@ -85,7 +85,7 @@ class RolloutSums:
 
     def _add_length(self, sums: dict[str, float], rollout: Record, is_dropped: bool) -> None:
         length = number(rollout.get("response_length"))
-        if length is None or not math.isfinite(length):
+        if length is None or not is_sound(length):
             return
         sums["offered_lengths"] += 1
         sums["offered_length"] += length
@@ -95,7 +95,7 @@ class RolloutSums:
 
     def _add_reward(self, sums: dict[str, float], rollout: Record) -> None:
         reward = number(rollout.get("reward"))
-        if reward is None or not math.isfinite(reward):
+        if reward is None or not is_sound(reward):
             return
         sums["rewards"] += 1
         sums["reward"] += reward
@@ -125,7 +125,7 @@ class RolloutSums:
         consumed = number(rollout.get("consumed_version"))
         if lag is None and version is not None and consumed is not None:
             lag = consumed - version
-        if lag is None or not math.isfinite(lag):
+        if lag is None or not is_sound(lag):
             return None
         sums["lags"] += 1
         sums["lag"] += lag

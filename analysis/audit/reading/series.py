@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.audit.columns import COLUMNS
+from analysis.audit.reading.numbers import is_sound
 
 MAX_NAMES: Final = 10_000
 
@@ -48,7 +49,7 @@ class Series:
     """The fold: `add` each record, then `table`."""
 
     not_finite: dict[str, Spell] = field(default_factory=dict)
-    """Columns in which NaN or an infinity was recorded."""
+    """Columns in which NaN, an infinity or a number beyond all bounds was recorded."""
     rewritten: Spell | None = None
     """Values that were logged again for the same update, and differ."""
     back: list[Step] = field(default_factory=list)
@@ -74,7 +75,7 @@ class Series:
         self._version = version if math.isfinite(version) else self._version
         row = self._row.setdefault(update, len(self._row))
         for name, value in values.items():
-            if math.isfinite(value):
+            if is_sound(value):
                 self._write(name, row, update, value)
             else:
                 known = self.not_finite.get(name)

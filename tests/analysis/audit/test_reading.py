@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from analysis.audit.examine import examine
+from analysis.audit.limits import Limits
 from analysis.audit.load import load
 from analysis.audit.reading.identities import MAX_HASHES, Identities
 from analysis.audit.reading.numbers import number, numbers_of
@@ -92,7 +94,7 @@ def test_numbers_beyond_every_range(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(
         f'{{"step": 1, "reward": {"9" * 5000}, "loss": 1e999, "grad_norm": "NaN"}}\n'
-        '{"step": 2, "reward": -1e308, "loss": -1e308, "grad_norm": 1e308}\n'
+        '{"step": 2, "reward": -1e28, "loss": -1e28, "grad_norm": 1e28}\n'
         f'{{"step": 1{"0" * 400}, "reward": 1}}\n'
     )
     log = load([path])
@@ -102,6 +104,13 @@ def test_numbers_beyond_every_range(tmp_path):
         "loss": 1,
         "grad_norm": 1,
     }
+
+
+@pytest.mark.parametrize("scale", [1e29, 1e150, 1e303, -1e300, 0.0])
+def test_every_question_can_be_asked_of_absurd_numbers(tmp_path, scale):
+    series = {name: values if name == "update" else values * scale for name, values in healthy(1).items()}
+    audit = examine(load([FORMATS["plain"](tmp_path, series)]), Limits(lag_bound=4))
+    assert audit.worst == "problem" or scale == 0
 
 
 @pytest.mark.parametrize(
