@@ -29,7 +29,7 @@ def estimator_name(word: str) -> str:
 
 
 def _rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    if info.type != EstimatorName:
+    if info.type != EstimatorName:  # type: ignore[comparison-overlap]
         return None
     return PrimitiveConstructorSpec(
         nargs=1,
