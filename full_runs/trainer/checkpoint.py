@@ -7,7 +7,6 @@ own storage keeps an index that is unpickled on loading; the one for safetensors
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,7 +135,3 @@ def _begun(optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Paramet
         for tensor in optimizer.state[parameter].values():
             if isinstance(tensor, Tensor):
                 tensor.zero_()
-
-
-# It warns of every save without a process group, which is what one rank is.
-logging.getLogger("torch.distributed.checkpoint").setLevel(logging.ERROR)

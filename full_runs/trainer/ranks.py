@@ -81,3 +81,12 @@ def total_norm(tensors: Iterable[Tensor]) -> float:
 def local(tensor: Tensor) -> Tensor:
     """This rank's part, which shares memory with the whole."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def as_part(part: Tensor, whole: Tensor) -> Tensor:
+    """The other way round: this rank's part of something that lies on ranks as `whole` does."""
+    if not isinstance(whole, DTensor):
+        return part
+    return DTensor.from_local(
+        part, whole.device_mesh, whole.placements, run_check=False, shape=whole.shape, stride=whole.stride()
+    )

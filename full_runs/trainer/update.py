@@ -14,13 +14,12 @@ from typing import final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from algorithms.estimator import Estimator
 from algorithms.rollout import Batch
 from algorithms.stabilise.gac import inner_products
 from full_runs.trainer.model import CausalPolicy
-from full_runs.trainer.ranks import Ranks, local, total_norm
+from full_runs.trainer.ranks import Ranks, as_part, local, total_norm
 from full_runs.trainer.shares import Share, gathered, shared
 from full_runs.trainer.value import ShardedCritic
 from simulator.lab.learner import MakeOptimizer, adam, seen_by
@@ -224,7 +223,7 @@ class Trainer:
         for own, shaped in zip(mine, controlled.gradient, strict=True):
             own.copy_(shaped)
         self.previous_gradient = [
-            _like(kept, whole) for kept, whole in zip(controlled.previous, gradient, strict=True)
+            as_part(kept, whole) for kept, whole in zip(controlled.previous, gradient, strict=True)
         ]
         return controlled.skipped, controlled.cosine
 
@@ -241,12 +240,3 @@ def _seen(
     said = said.detach().clone().requires_grad_()
     said.grad = gradient.clone()
     return seen_by(fixed, said, batch, advantages)
-
-
-def _like(part: Tensor, whole: Tensor) -> Tensor:
-    """This rank's part, as a part of something of the same shape as `whole`."""
-    if not isinstance(whole, DTensor):
-        return part
-    return DTensor.from_local(
-        part, whole.device_mesh, whole.placements, run_check=False, shape=whole.shape, stride=whole.stride()
-    )
