@@ -3,7 +3,8 @@
 The *former level* is the mean score over a window of updates before the shift. The score after the shift is
 smoothed by its trailing mean over the same window, which never reaches back across the shift. Recovered is
 the first update, from the lowest smoothed score on, at which it is again at the stated share of the former
-level; from the lowest on, since stale data may keep the score up for a while. *Choices*, all of them.
+level; from the lowest on, since stale data may keep the score up for a while. A run that had learned nothing
+before a shift has nothing to come back to, and has not recovered. *Choices*, all of them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def recoveries(updates: pd.DataFrame, criteria: Criteria) -> pd.DataFrame:
         level = float(before.mean())
         lowest = int(smooth.argmin())
         back = np.flatnonzero(smooth[lowest:] >= criteria.recovered_share * level)
+        if level < criteria.learned_score:
+            back = back[:0]
         rows.append(
             {
                 "shift": float(shift),

@@ -37,6 +37,13 @@ def test_stale_data_that_keep_the_score_up_for_a_while_are_no_recovery():
     assert table["recovered_after"].tolist() == [5]
 
 
+def test_a_run_that_had_learned_nothing_has_nothing_to_come_back_to():
+    row = recovery_outcomes(updates_table(accuracy=[0.8] * 4 + [0.0] * 8), CRITERIA)
+    assert math.isnan(row["recovery_updates_after_8"])
+    assert row["recovery_updates"] == 4
+    assert row["recovered_share"] == 0
+
+
 def test_the_smoothed_score_does_not_reach_back_across_the_shift():
     criteria = Criteria(shift_updates=(4,), recovery_window_updates=4)
     table = recoveries(updates_table(accuracy=[0.8] * 4 + [0.1, 0.3, 0.8, 0.8, 0.8, 0.8]), criteria)
