@@ -10,11 +10,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from full_runs.engine.server import ServerOptions
-
 VOCABULARY, POSITIONS = 50, 256
-OPTIONS = ServerOptions(max_model_tokens=POSITIONS, max_requests=16, ready_timeout_s=1500.0)
 Returned = TypeVar("Returned")
+
+
+def options() -> Any:
+    """How the servers of these tests are started."""
+    from full_runs.engine.server import ServerOptions
+
+    return ServerOptions(max_model_tokens=POSITIONS, max_requests=16, ready_timeout_s=1500.0)
 
 
 def needs_engines() -> Any:

@@ -19,7 +19,7 @@ import torch
 from full_runs.engine.answer import Answer
 from full_runs.engine.digests import inventory
 from full_runs.engine.sampling import Sampling
-from tests.full_runs.real import OPTIONS, needs_engines, now, saved_model
+from tests.full_runs.real import needs_engines, now, options, saved_model
 
 pytestmark = needs_engines()
 TOLERANCE = 1e-5
@@ -63,7 +63,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     place = tmp_path_factory.mktemp("engine")
     folders = saved_model(place / "old", 0), saved_model(place / "new", 1)
-    server = Server(folders[0], log=place / "log.txt", options=OPTIONS)
+    server = Server(folders[0], log=place / "log.txt", options=options())
 
     async def ready() -> None:
         async with EngineClient(server.url) as client:
