@@ -165,8 +165,7 @@ def full(words: list[str]) -> int:
     """real vLLM engines and an FSDP trainer, the same estimator"""
     from full_runs.command import ask, conduct
 
-    asked = ask(words)
-    conduct(asked)
+    asked = conduct(ask(words))
     return 0 if asked.options.json else report([str(asked.run_folder)])
 
 

@@ -54,8 +54,8 @@ def ask(words: list[str]) -> Asked:
     return Asked(name=name, config=config, options=options, out=out)
 
 
-def conduct(asked: Asked) -> None:
-    """Make the starting model, start everything, run, and write the event log.
+def conduct(asked: Asked) -> Asked:
+    """Make the starting model, start everything, run, and write the event log of what was asked.
 
     Raises:
         BadInputError: what it needs is not installed here, or the folder is in use.
@@ -88,3 +88,4 @@ def conduct(asked: Asked) -> None:
         )
     else:
         say(f"failures: {', '.join(f'{name} {count}' for name, count in failures.items()) or 'none'}")
+    return asked

@@ -88,11 +88,11 @@ async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
         config, parts.world, engines, buffer, journal,
         trainer_version=lambda: training.version, changed=changed,
     )  # fmt: skip
-    wakes.extend([training.changed.set, lambda: rollouts.fill()])
     training.crashed = lambda: rollouts.crashed
     try:
         await engines.start()
         journal.begin()
+        wakes.extend([training.changed.set, rollouts.fill])
         changed()
         while training.version < config.updates:
             metrics = await training.update()
