@@ -126,7 +126,8 @@ class Training:
         end_s = self.journal.clock()
         self.journal.interval("trainer", "busy", "push", start_s, end_s)
         self.journal.write(
-            "push",
+            # With no engine there, nobody holds it yet: the next push publishes it, or a newer one.
+            "push" if pushed.engines else "push_to_none",
             version=self.version,
             published_s=end_s,
             save_s=saved_s - start_s,
