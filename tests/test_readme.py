@@ -30,7 +30,7 @@ def test_learn_and_report_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """In the order they are written; each needs what the ones before it left."""
     monkeypatch.chdir(tmp_path)
     lines = re.findall(r"^policylag ((?:learn|report) [^#\n]*?)(?:\s+#.*)?$", README, re.MULTILINE)
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         words = shlex.split(line)
         short = ["--pipeline.updates=8", "--quiet"] if words[0] == "learn" else []

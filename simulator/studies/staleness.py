@@ -26,11 +26,11 @@ from simulator.studies.runs import imposed
 CRITERIA: Final[Mapping[str, Any]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
 PAPER: Final = "Hou et al. 2026, arXiv 2607.07508"
 _REGIMES: Final = ("gentle", "stressed")
-_PICTURES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("score_by_factor", {}),
-    ("score_by_factor", {"metric": "masked_fraction"}),
-    ("survival", {}),
-    ("drift_by_lag", {}),
+_PICTURES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("score_by_factor", "Final accuracy by lag", {}),
+    ("score_by_factor", "Masked share by lag", {"metric": "masked_fraction"}),
+    ("survival", "", {}),
+    ("drift_by_lag", "", {}),
 )
 _WAIT: Final = 3
 """Mean of the largest of 8 lengths over the mean length, for a lognormal of sigma 1: 3.08."""
@@ -108,11 +108,12 @@ def plan(study: StalenessStudy) -> Plan:
                 {
                     "kind": kind,
                     "line": "estimator",
+                    **({"title": f"{title}, {regime}"} if title else {}),
                     "where": {"regime": regime, "estimator": list(study.estimators)},
                     **more,
                 }
                 for regime in _REGIMES
-                for kind, more in _PICTURES
+                for kind, title, more in _PICTURES
             )
         ],
         seeds=study.seeds,
