@@ -212,7 +212,7 @@ def test_a_small_study_from_words_to_verdicts(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     for measure in ("lag, mean", "lag, p99", "trainer idle", "engine idle", "hours", "final accuracy"):
         assert measure in said
-    for measure in ("collapsed", "masked tokens", "flat tokens", "hours to target"):
+    for measure in ("collapsed", "masked tokens", "flat tokens", "to target"):
         assert measure in said
     claims = [line for line in said.splitlines() if line.startswith("H")]
     assert len(claims) == 6
