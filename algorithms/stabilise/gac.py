@@ -125,11 +125,11 @@ def align(
         raise ValueError(f"attenuate_above must lie in [0, 1), got {attenuate_above}")
     if not skip_above >= attenuate_above:
         raise ValueError(f"skip_above must not be below attenuate_above {attenuate_above}, got {skip_above}")
-    cosine = _cosine(products)
+    similar = cosine(products)
     # Rounding may push a cosine past one, and a threshold of one means never.
-    skipped = cosine > skip_above and skip_above < 1
-    excess = cosine > attenuate_above
-    kept = 0.0 if skipped else attenuation(cosine, attenuate_above) if excess else 1.0
+    skipped = similar > skip_above and skip_above < 1
+    excess = similar > attenuate_above
+    kept = 0.0 if skipped else attenuation(similar, attenuate_above) if excess else 1.0
     given = tuple(tensor.detach() for tensor in gradient)
     shaped = given
     if skipped:
@@ -140,13 +140,14 @@ def align(
     return Controlled(
         gradient=shaped,
         previous=tuple(tensor.clone() for tensor in given),
-        cosine=cosine,
+        cosine=similar,
         kept=kept,
         skipped=skipped,
     )
 
 
-def _cosine(products: Float64[Tensor, " 3"]) -> float:
+def cosine(products: Float64[Tensor, " 3"]) -> float:
+    """Of two gradients, from their `inner_products`; NaN where one of them is absent, zero or not finite."""
     own, mixed, earlier = products.tolist()
     if not (own > 0 and earlier > 0 and math.isfinite(own) and math.isfinite(earlier)):
         return math.nan

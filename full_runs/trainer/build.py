@@ -8,7 +8,7 @@ from full_runs.trainer.layout import PACKED, PADDED
 from full_runs.trainer.model import CausalCritic, CausalPolicy, load, outlined
 from full_runs.trainer.ranks import Ranks
 from full_runs.trainer.shard import half_precision, sharded, single_precision
-from full_runs.trainer.update import Trainer, reads_reference
+from full_runs.trainer.update import Trainer
 from full_runs.trainer.value import ShardedCritic
 from simulator.lab.learner import adam, sgd
 
@@ -39,7 +39,7 @@ def built(config: TrainerConfig, ranks: Ranks) -> Trainer:
             ranks=ranks,
         )
     reference = None
-    if reads_reference(method):
+    if method.needs_reference:
         reference = sharded(outline().requires_grad_(False), source, ranks, precision)
     return Trainer(
         method,

@@ -64,7 +64,7 @@ class Trainer:
         estimator = method.estimator
         if (critic is None) != (estimator.critic is None):
             raise ValueError(f"critic is {critic}, and the estimator's recipe for one {estimator.critic}")
-        if reference is None and reads_reference(method):
+        if reference is None and method.needs_reference:
             raise ValueError("reference is None, and this method reads the starting policy's log-probs")
         self.method = method
         self.policy = policy
@@ -226,11 +226,6 @@ class Trainer:
             as_part(kept, whole) for kept, whole in zip(controlled.previous, gradient, strict=True)
         ]
         return controlled.skipped, controlled.cosine
-
-
-def reads_reference(method: Method) -> bool:
-    """Does it need the starting policy's log-probs? Penalties always may read them."""
-    return method.reads_reference or bool(method.estimator.regularisers)
 
 
 def _seen(

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from algorithms import diagnostics
 from algorithms.critic import CriticRecipe, fit, value_loss
-from algorithms.rollout import Batch
 from full_runs.trainer.model import CausalCritic
 from full_runs.trainer.ranks import Ranks, total_norm
 from full_runs.trainer.shares import Share, gathered
+from simulator.lab.critic import Valued, seen_by_fit, valued
 from simulator.lab.models.lengths import PADDING
 from simulator.lab.parts import Lesson
-
-
-class Valued(NamedTuple):
-    """A lesson with its values, and what fitting the critic to it showed."""
-
-    lesson: Lesson
-    metrics: dict[str, float]
 
 
 @final
@@ -93,13 +84,7 @@ class ShardedCritic:
         values = fit(self.recipe, predict, update)
         self.optimizer.zero_grad()
         self.fits += 1
-        metrics = {
-            "critic_loss": losses[0],
-            "critic_gradient_norm": norms[0],
-            "explained_variance": diagnostics.explained_variance(
-                before[:, :width], targets, batch.action_mask
-            ),
-        }
+        metrics = seen_by_fit(losses[0], norms[0], before, targets, batch)
         return Valued(Lesson(prompts=lesson.prompts, batch=valued(batch, values)), metrics)
 
     def _values(self, lesson: Lesson, share: Share) -> Float[Tensor, "b n"]:
@@ -118,13 +103,3 @@ class ShardedCritic:
             with torch.no_grad():
                 parts = [self._values(lesson, share) for share in shares]
         return gathered(parts, shares, len(lesson.prompts), self.ranks)
-
-
-def valued(batch: Batch, values: Float[Tensor, "B n"]) -> Batch:
-    """The batch with its values; a column more holds that of the state after each rollout's last token."""
-    width = batch.token_ids.shape[1]
-    after = None
-    if values.shape[1] > width:
-        # Behind its last token a row holds the value of the state after it, wherever that is.
-        after = values[:, width]
-    return dataclasses.replace(batch, values=values[:, :width], bootstrap_values=after)

@@ -89,13 +89,7 @@ class CriticLearner:
             group["lr"] = rate
         values = fit(self.recipe, predict, update)
         self._fits += 1
-        metrics = {
-            "critic_loss": losses[0],
-            "critic_gradient_norm": norms[0],
-            "explained_variance": diagnostics.explained_variance(
-                before[:, :width], targets, batch.action_mask
-            ),
-        }
+        metrics = seen_by_fit(losses[0], norms[0], before, targets, batch)
         return Valued(Lesson(prompts=lesson.prompts, batch=valued(batch, values)), metrics)
 
     def _values(self, lesson: Lesson) -> Float[Tensor, "B n"]:
@@ -135,3 +129,19 @@ def valued(batch: Batch, values: Float[Tensor, "B n"]) -> Batch:
     width = batch.token_ids.shape[1]
     after = values[:, width] if values.shape[1] > width else None
     return dataclasses.replace(batch, values=values[:, :width], bootstrap_values=after)
+
+
+def seen_by_fit(
+    loss: float,
+    gradient_norm: float,
+    before: Float[Tensor, "B n"],
+    targets: Float[Tensor, "B T"],
+    batch: Batch,
+) -> dict[str, float]:
+    """What the first of the K fits showed, and how much the values from before it explained."""
+    values = before[:, : targets.shape[1]]
+    return {
+        "critic_loss": loss,
+        "critic_gradient_norm": gradient_norm,
+        "explained_variance": diagnostics.explained_variance(values, targets, batch.action_mask),
+    }

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from algorithms import diagnostics
 from algorithms.estimator import Estimator
 from algorithms.rollout import Batch
-from algorithms.stabilise.gac import inner_products
+from algorithms.stabilise.gac import cosine, inner_products
 from simulator.lab.critic import CriticLearner
 from simulator.lab.methods import Method
 from simulator.lab.parts import Critic, Lesson, Policy, Speaker
@@ -77,8 +77,7 @@ class Learner:
                 policy_learning_rate=learning_rate,
                 optimizer=optimizer,
             )
-        reads = method.reads_reference or bool(method.estimator.regularisers)
-        self.reference = policy.snapshot() if reads else None
+        self.reference = policy.snapshot() if method.needs_reference else None
         self.baseline = method.baseline
         self.previous_gradient: Sequence[Tensor] | None = None
         self.updates = 0
@@ -139,10 +138,10 @@ class Learner:
         norm = torch.nn.utils.get_total_norm(gradient).item()
         # A non-finite step would end the run without a word; refused, it is a count in the log.
         refused = not (math.isfinite(norm) and math.isfinite(loss))
-        skipped, cosine, factor = False, math.nan, 1.0
+        skipped, similar, factor = False, math.nan, 1.0
         if policy_trains and not refused:
             products = inner_products(gradient, self.previous_gradient)
-            cosine = _cosine(products)
+            similar = cosine(products)
             previous: Sequence[Tensor] = [g.clone() for g in gradient]
             if self.method.control is not None:
                 controlled = self.method.control(gradient, self.previous_gradient, products)
@@ -159,7 +158,7 @@ class Learner:
         return {
             "loss": loss,
             "gradient_norm": norm,
-            "gradient_cosine": cosine,
+            "gradient_cosine": similar,
             "learning_rate_factor": 0.0 if skipped else factor,
             "refused": float(refused),
         }
@@ -205,8 +204,3 @@ def seen_by(
         "k3": diagnostics.k3(drift, mask),
         **{f"{name}_fraction": getattr(flow, name) for name in flow.__slots__},
     }
-
-
-def _cosine(products: Tensor) -> float:
-    own, mixed, earlier = products.tolist()
-    return mixed / math.sqrt(own * earlier) if own > 0 and earlier > 0 else math.nan

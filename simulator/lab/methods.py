@@ -72,6 +72,11 @@ class Method:
     after_push: Callable[[Optimizer], None] | None = None
     """Called once engines hold new weights."""
 
+    @property
+    def needs_reference(self) -> bool:
+        """Must a batch be scored under the starting policy? Penalties always may read it."""
+        return self.reads_reference or bool(self.estimator.regularisers)
+
 
 def forget_moments(optimizer: Optimizer) -> None:
     """GLM-5's reset after a push."""

@@ -93,7 +93,6 @@ class StyleDriftWorld(_Played):
     """Prompts at which the rewarded style changes, in the order in which users arrive."""
     warm_start_accuracy: Annotated[float, Field(gt=0, le=1)] = 0.25
     """All three styles are taught alike, so a third is the most that can be had."""
-    evaluate_every: Annotated[int, Field(ge=1)] = 20
 
 
 World: TypeAlias = (

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.lab.worlds import CarryAdditionWorld
 from simulator.studies.hypothesis import Hypothesis
-from simulator.studies.plan import Plan
+from simulator.studies.plan import Plan, claims_about
 from simulator.studies.runs import emergent
 
 PAPER: Final = "Hou et al. 2026, arXiv 2607.07508"
@@ -59,7 +59,7 @@ def plan(study: BarrierStudy) -> Plan:
         arms={arm: partial(_run, study, estimator) for arm, estimator in arms.items()},
         factors={arm: {"estimator": estimator} for arm, estimator in arms.items()},
         criteria=CRITERIA,
-        hypotheses=[h for h in HYPOTHESES if {h.better_arm, h.worse_arm} <= set(arms)],
+        hypotheses=claims_about(HYPOTHESES, arms),
         pictures=[{"kind": "curves_by_arm", "x": x} for x in ("version", "hours", "compute_hours")],
         seeds=study.seeds,
         first_seed=study.first_seed,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.studies.hypothesis import Hypothesis
-from simulator.studies.plan import Plan
+from simulator.studies.plan import Plan, claims_about
 from simulator.studies.runs import imposed
 
 CRITERIA: Final[Mapping[str, Any]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
@@ -57,7 +57,7 @@ def plan(study: ClippingStudy) -> Plan:
             names[low, high, lag]: {"eps_low": low, "eps_high": high, "lag": lag} for low, high, lag in cells
         },
         criteria=CRITERIA,
-        hypotheses=[h for h in HYPOTHESES if {h.better_arm, h.worse_arm} <= set(names.values())],
+        hypotheses=claims_about(HYPOTHESES, tuple(names.values())),
         pictures=[
             {"kind": "heat_map", "x": "eps_high", "y": "eps_low", "metric": metric, "where": {"lag": lag}}
             for lag in study.lags

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.lab.worlds import StyleDriftWorld
 from simulator.studies.hypothesis import Hypothesis
-from simulator.studies.plan import Plan
+from simulator.studies.plan import Plan, claims_about
 from simulator.studies.runs import emergent
 
 PAPER: Final = "Hou et al. 2026, arXiv 2607.07508"
@@ -79,7 +79,7 @@ def plan(study: OnlineStudy) -> Plan:
             # A shift takes the reward away for long: that is no collapse.
             "collapse_window_updates": study.updates,
         },
-        hypotheses=[h for h in HYPOTHESES if {h.better_arm, h.worse_arm} <= set(cells)],
+        hypotheses=claims_about(HYPOTHESES, cells),
         pictures=[
             *(
                 {"kind": "curves_by_arm", "where": {"pace": pace}, "title": f"Reward at the {pace} rate"}

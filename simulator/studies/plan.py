@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
 
@@ -56,7 +56,7 @@ class Plan:
             if not _ARM.fullmatch(arm):
                 raise ValueError(f"study {self.name!r}: {arm!r} is no name for an arm: {_ARM.pattern}")
         for claim in self.hypotheses:
-            self._check_arms({claim.better_arm, claim.worse_arm, *claim.arms} - {None, ""}, claim.id)
+            self._check_arms(_named(claim), claim.id)
         self._check_arms(set(self.factors), "factors")
         ids = [claim.id for claim in self.hypotheses]
         if len(set(ids)) < len(ids):
@@ -71,6 +71,15 @@ class Plan:
             raise ValueError(
                 f"study {self.name!r}: {by} names {sorted(unknown)}; its arms are {list(self.arms)}"
             )
+
+
+def claims_about(claims: Sequence[Hypothesis], arms: Container[str]) -> list[Hypothesis]:
+    """Those of which every arm is there: a configuration may leave arms out."""
+    return [claim for claim in claims if all(arm in arms for arm in _named(claim))]
+
+
+def _named(claim: Hypothesis) -> set[str]:
+    return {arm for arm in (claim.better_arm, claim.worse_arm, *claim.arms) if arm}
 
 
 def cells(plan: Plan) -> list[Cell]:

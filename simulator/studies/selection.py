@@ -17,7 +17,7 @@ from simulator.config import BoundedLag, DropByAge, Unbounded
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.lab.worlds import CarryAdditionWorld
 from simulator.studies.hypothesis import Hypothesis
-from simulator.studies.plan import Plan
+from simulator.studies.plan import Plan, claims_about
 from simulator.studies.runs import emergent
 from simulator.world.lengths import LogNormal
 
@@ -69,7 +69,7 @@ def plan(study: SelectionStudy) -> Plan:
         arms={arm: partial(_run, study, fields) for arm, fields in rules.items()},
         factors={arm: {"rule": arm} for arm in rules},
         criteria=CRITERIA,
-        hypotheses=[h for h in HYPOTHESES if {h.better_arm, h.worse_arm} <= set(rules)],
+        hypotheses=claims_about(HYPOTHESES, rules),
         pictures=[
             {"kind": "curves_by_arm", "metric": metric}
             for metric in ("accuracy_long", "accuracy_short", "accuracy")

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.lab.config import EstimatorName, LearnConfig
 from simulator.studies.hypothesis import Hypothesis
-from simulator.studies.plan import Plan
+from simulator.studies.plan import Plan, claims_about
 from simulator.studies.runs import imposed
 
 CRITERIA: Final[Mapping[str, Any]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
@@ -102,7 +102,7 @@ def plan(study: StalenessStudy) -> Plan:
         arms=arms,
         factors=factors,
         criteria=CRITERIA,
-        hypotheses=[claim for claim in HYPOTHESES if _named(claim) <= set(arms)],
+        hypotheses=claims_about(HYPOTHESES, arms),
         pictures=[
             *(
                 {
@@ -137,10 +137,6 @@ def _run(
         updates=study.updates,
         learning_rate=rate,
     )
-
-
-def _named(claim: Hypothesis) -> set[str]:
-    return {arm for arm in (claim.better_arm, claim.worse_arm, *claim.arms) if arm}
 
 
 HYPOTHESES: Final = (
