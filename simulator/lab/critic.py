@@ -81,7 +81,8 @@ class CriticLearner:
             gradients = [p.grad for p in self._trained if p.grad is not None]
             losses.append(loss.item())
             norms.append(torch.nn.utils.get_total_norm(gradients).item())
-            if math.isfinite(norms[-1]):
+            # Without a token to fit, moments would move the weights without any gradient.
+            if math.isfinite(norms[-1]) and total:
                 self.optimizer.step()
 
         rate = self._policy_learning_rate * self.recipe.learning_rate_factor(self._fits)

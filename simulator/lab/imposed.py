@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from simulator.config import PipelineConfig
@@ -119,7 +120,7 @@ def record(recorder: Recorder, traffic: Traffic, learned: Learned, group_size: i
             "action_tokens": tokens,
             "observation_tokens": np.zeros(rows, np.int64),
             "turns": np.ones(rows, np.int64),
-            "reward": np.array(learned.rewards),
+            "reward": pa.array(np.array(learned.rewards), from_pandas=True),
             "status": ["trained"] * rows,
             "reason": [None] * rows,
         },

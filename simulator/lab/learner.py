@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algorithms import diagnostics
+from algorithms.advantage import acting
 from algorithms.estimator import Estimator
 from algorithms.rollout import Batch
 from algorithms.stabilise.gac import cosine, inner_products
@@ -86,14 +87,16 @@ class Learner:
         """Train on one update's rollouts and say what happened.
 
         Args:
-            lesson: whole groups; its behaviour log-probs and versions are the sampler's.
+            lesson: whole groups; its behaviour log-probs and versions are the sampler's. Rows without an
+                action token are no part of it; if there are no others, no weight moves.
             old: what the trainer held when it took the batch that this update belongs to (pi_old); None if
                 that is what it holds now.
         """
         log_probs = self.policy.log_probs(lesson.prompts, lesson.batch.token_ids)
         log_probs.retain_grad()
         lesson = self._scored(lesson, log_probs.detach(), old)
-        metrics: dict[str, float] = {"reward": lesson.batch.returns.mean().item()}
+        # Of nobody it is NaN: not measured.
+        metrics: dict[str, float] = {"reward": lesson.batch.returns[acting(lesson.batch)].mean().item()}
         policy_trains = True
         if self.critic is not None:
             policy_trains = self.critic.recipe.policy_trains(self.updates)
@@ -139,7 +142,9 @@ class Learner:
         # A non-finite step would end the run without a word; refused, it is a count in the log.
         refused = not (math.isfinite(norm) and math.isfinite(loss))
         skipped, similar, factor = False, math.nan, 1.0
-        if policy_trains and not refused:
+        if not batch.action_mask.any():
+            skipped = True  # moments would move the weights without any gradient
+        elif policy_trains and not refused:
             products = inner_products(gradient, self.previous_gradient)
             similar = cosine(products)
             previous: Sequence[Tensor] = [g.clone() for g in gradient]

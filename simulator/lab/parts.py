@@ -6,11 +6,12 @@ task), `T` response tokens, observations and padding included.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algorithms.rollout import Batch
@@ -24,6 +25,20 @@ class Lesson:
 
     prompts: Int[Tensor, "B P"]
     batch: Batch
+    left_out: Bool[Tensor, " B"] | None = None
+    """Rollouts that nothing is to be learned from, such as those whose environment crashed; None where no
+    rollout ever is."""
+
+    def kept(self) -> Lesson:
+        """The same, with no action token in what is left out.
+
+        A row without an action token is nobody's peer, has no reward, and counts in no mean, whatever the
+        estimator; so gradients are those of a batch that never had it.
+        """
+        if self.left_out is None:
+            return self
+        mask = self.batch.action_mask & ~self.left_out[:, None]
+        return dataclasses.replace(self, batch=dataclasses.replace(self.batch, action_mask=mask))
 
 
 class Speaker(Protocol):

@@ -46,5 +46,6 @@ def pretrain(critic: CriticLearner, sampler: Sampler, *, rollouts: int, batch_ro
         rollouts: in all; 0 leaves the critic as it is. The last batch may be smaller.
     """
     for first in range(0, rollouts, batch_rollouts):
-        critic.fit(sampler.sample(once_each(first, min(batch_rollouts, rollouts - first))))
+        lesson = sampler.sample(once_each(first, min(batch_rollouts, rollouts - first)))
+        critic.fit(lesson.kept())
     critic.begin_anew()

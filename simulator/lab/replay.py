@@ -90,7 +90,7 @@ def _parts(segments: pd.DataFrame) -> dict[int, list[Part]]:
 def _rewarded(rollouts: pa.Table, rewards: dict[int, float]) -> pa.Table:
     column = [rewards.get(rollout) for rollout in rollouts["rollout_id"].to_pylist()]
     place = rollouts.schema.get_field_index("reward")
-    return rollouts.set_column(place, "reward", pa.array(column, pa.float64()))
+    return rollouts.set_column(place, "reward", pa.array(column, pa.float64(), from_pandas=True))
 
 
 def _measured(updates: pa.Table, learned: dict[int, Learned]) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
@@ -49,13 +50,17 @@ def learn(
     else:
         finished = run(config.pipeline, CheckpointedWorkload(student, checkpoints), progress=progress)
     updates = finished.log.updates
-    if len(updates) and pc.all(pc.equal(updates["zero_fraction"], 1.0)).as_py():
+    if len(updates) and _nothing_pulled(updates):
         warnings.warn(
             f"no advantage in any of {len(updates)} updates: with group_size = "
             f"{config.pipeline.group_size} this estimator had nothing to learn from",
             stacklevel=2,
         )
     return finished
+
+
+def _nothing_pulled(updates: pa.Table) -> bool:
+    return all(pc.max(updates[f"{sign}_fraction"]).as_py() == 0.0 for sign in ("positive", "negative"))
 
 
 def _imposed(

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
+import torch
+
 from simulator.lab.config import LearnConfig
 from simulator.lab.learner import Learner, adam, sgd
 from simulator.lab.methods import METHODS, Method
@@ -20,7 +22,7 @@ class Learned(NamedTuple):
 
     metrics: dict[str, float]
     rewards: Sequence[float]
-    """Of each rollout, in the order of the traffic."""
+    """Of each rollout, in the order of the traffic; NaN where it was left out, so that nobody knows."""
     action_tokens: Sequence[int]
     """That its small model said."""
 
@@ -74,11 +76,17 @@ class Student:
             self._taken = self.learner.policy.snapshot()
         old = self._taken if traffic.index_in_batch else None
         lesson = self.sample(traffic)
-        metrics = self.learner.update(lesson, old)
-        batch = lesson.batch
+        kept = lesson.kept()
+        metrics = self.learner.update(kept, old)
+        batch = kept.batch
         lag = batch.lag(traffic.version).sum().item() / max(int(batch.action_mask.sum()), 1)
         metrics |= {"token_lag": lag} | self.task.measure(self.learner.policy, traffic.version + 1)
-        return Learned(metrics, batch.returns.tolist(), batch.action_tokens.tolist())
+        rewards = batch.returns
+        if lesson.left_out is not None:
+            metrics["left_out_rollouts"] = float(lesson.left_out.sum())
+            rewards = rewards.masked_fill(lesson.left_out, torch.nan)
+        # What was left out was said all the same: tokens are counted before.
+        return Learned(metrics, rewards.tolist(), lesson.batch.action_tokens.tolist())
 
     def relative_length(self, prompt_id: int) -> float:
         """Of a prompt's rollouts over the mean of all prompts."""

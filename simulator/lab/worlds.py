@@ -81,6 +81,9 @@ class ToolLookupWorld(_Played):
     """Exponent of the depths' tail: the smaller, the heavier."""
     crash_probability: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """That a call crashes its environment."""
+    crashed_rollouts: Literal["zero", "leave_out"] = "zero"
+    """*Choice*: a rollout whose environment crashed earns 0, or, as in GLM-5, it is left out of the loss.
+    Then it keeps its place in a batch and has no reward; the log counts those (`left_out_rollouts`)."""
     observation_tokens: Annotated[int, Field(ge=1, le=64)] = 1
 
 

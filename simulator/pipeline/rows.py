@@ -145,7 +145,7 @@ def _rewards(fates: Sequence[Fate], missing: Bools, nulls: pa.Array) -> pa.Array
         return nulls[: len(missing)]
     rewards = np.zeros(len(missing))
     rewards[~missing] = [float(r) for fate in fates if fate.rewards is not None for r in fate.rewards]
-    return pa.array(rewards, mask=missing)
+    return pa.array(rewards, mask=missing | np.isnan(rewards))
 
 
 def _words(words: Sequence[str | None], fates: Sequence[Fate]) -> pa.Array:

@@ -19,7 +19,7 @@ class UpdateResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Become columns of the log's `updates`."""
     rewards: Sequence[float] | None = None
-    """One a rollout, in the order of `Update.rollouts`."""
+    """One a rollout, in the order of `Update.rollouts`; NaN where nobody knows."""
 
 
 class Workload(Protocol):

@@ -15,7 +15,7 @@ from simulator.lab.tasks.bigram import Bigram
 from simulator.lab.tasks.carry_addition import CarryAddition
 from simulator.lab.tasks.game import Game
 from simulator.lab.tasks.modular_addition import ModularAddition
-from simulator.lab.tasks.played import Played
+from simulator.lab.tasks.played import LeftOut, Played
 from simulator.lab.tasks.style_drift import StyleDrift
 from simulator.lab.tasks.tool_lookup import ToolLookup
 from simulator.lab.worlds import (
@@ -46,15 +46,24 @@ def task_of(world: World, seed: int, *, cache: Path | None = None) -> Task:
         return BandBits(bits=world.bits, low=world.low, high=world.high, seed=seed)
     if isinstance(world, BigramWorld):
         return Bigram(vocabulary=world.vocabulary, length=world.length, seed=seed)
+    game = game_of(world, seed)
     return Played(
-        game_of(world, seed),
+        game,
         seed=seed,
         sizes=Sizes(width=world.width, depth=world.depth, heads=world.heads),
         warm_start=WarmStart(accuracy=world.warm_start_accuracy),
         evaluate_every=world.evaluate_every,
         crossing=_CROSSINGS[world.after_push],
+        left_out=_left_out(world, game),
         cache=cache or default_cache(),
     )
+
+
+def _left_out(world: World, game: Game) -> LeftOut | None:
+    if isinstance(world, ToolLookupWorld) and world.crashed_rollouts == "leave_out":
+        assert isinstance(game, ToolLookup)  # made of that world
+        return game.crashed
+    return None
 
 
 def game_of(world: CarryAdditionWorld | ToolLookupWorld | StyleDriftWorld, seed: int) -> Game:

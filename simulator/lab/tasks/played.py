@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,6 +31,8 @@ RANGE: Final = 2**28
 last is that of `simulator.lab.pretraining`."""
 HELD_OUT: Final = RANGE
 WARM_START: Final = 2 * RANGE
+LeftOut: TypeAlias = Callable[[Int[Tensor, "B T"]], Bool[Tensor, " B"]]
+"""Responses -> those that nothing is to be learned from."""
 MEASURED: Final = ("accuracy", "accuracy_short", "accuracy_long", "entropy", "response_tokens")
 
 
@@ -47,6 +49,7 @@ class Played:
         held_out: prompts that are measured on. Their ids are no run's; a game that has few prompts may ask
             the same under two ids.
         crossing: what becomes of keys and values where a push falls into a rollout.
+        left_out: responses that nothing is to be learned from; None to learn from all.
         cache: folder for warm starts, such as `warm_start.default_cache()`; None for none.
     """
 
@@ -60,12 +63,14 @@ class Played:
         evaluate_every: int = 20,
         held_out: int = 256,
         crossing: Crossing = keep_cache,
+        left_out: LeftOut | None = None,
         cache: Path | None,
     ) -> None:
         self.game = game
         self.seed = seed
         self.sizes = sizes
         self.crossing = crossing
+        self.left_out = left_out
         self._warm_start = warm_start
         self._evaluate_every = evaluate_every
         self._cache = cache
@@ -187,7 +192,11 @@ class GptSampler:
         said = converse(
             game, prompts, speakers, places, task.uniforms(traffic.rollout_ids), crossing=task.crossing
         )
-        return Lesson(prompts=prompts, batch=_recorded(game, prompts, said, versions, traffic))
+        return Lesson(
+            prompts=prompts,
+            batch=_recorded(game, prompts, said, versions, traffic),
+            left_out=None if task.left_out is None else task.left_out(said.tokens),
+        )
 
 
 def _recorded(
