@@ -79,7 +79,7 @@ def study(words: list[str]) -> int:
 
 def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
-    from analysis.report import figure_files, render, report_for_study
+    from analysis.report.build import figure_files, render, report_for_study
     from simulator.command_line import bad_input
     from simulator.report_words import read_report
     from simulator.runfolder import write_text
@@ -98,7 +98,7 @@ def report(words: list[str]) -> int:
 
 def bias(words: list[str]) -> int:
     """bias and variance of an estimator against the exact gradient, by lag"""
-    from analysis.bias_report import files, text, to_json
+    from analysis.bias.report import files, text, to_json
     from simulator.command_line import bad_input, must_be_free
     from simulator.exact.ask import ask
     from simulator.exact.bias import sweep, table
@@ -198,11 +198,11 @@ def _finish_run(
     replayed: EventLog | None = None,
 ) -> int:
     """Keep the run if a folder was named, and say what it came to."""
-    from analysis.chrometrace import trace_json
-    from analysis.collapse import Criteria
-    from analysis.outcomes import outcomes
+    from analysis.measures.collapse import Criteria
+    from analysis.measures.outcomes import outcomes
+    from analysis.report.terminal import run_json, run_text
     from analysis.runs import from_log
-    from analysis.terminal import run_json, run_text
+    from analysis.trace.write import trace_json
     from simulator.config import share_clipped
     from simulator.runfolder import clock_of, write_run, write_text
     from simulator.studies.quick import CRITERIA
@@ -225,10 +225,10 @@ def _finish_run(
 
 def _finish_study(cells: Sequence[Cell], out: Path, options: Options) -> None:
     """Judge the runs that are there; write the page and the trace."""
-    from analysis.chrometrace import trace_json
-    from analysis.report import render, report_for_study
+    from analysis.report.build import render, report_for_study
+    from analysis.report.terminal import Terminal, print_study, study_json
     from analysis.runs import load_run
-    from analysis.terminal import Terminal, print_study, study_json
+    from analysis.trace.write import trace_json
     from simulator.runfolder import write_text
 
     judged = report_for_study(out)

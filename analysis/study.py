@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from analysis.collapse import Criteria
-from analysis.compute import compute_hours
-from analysis.lag import of_status, rollout_lags
-from analysis.outcomes import check_seeds, idle_shares, outcomes
+from analysis.measures.collapse import Criteria
+from analysis.measures.compute import compute_hours
+from analysis.measures.lag import of_status, rollout_lags
+from analysis.measures.outcomes import check_seeds, idle_shares, outcomes
 from analysis.runs import Run
 
 

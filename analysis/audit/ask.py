@@ -16,7 +16,7 @@ from analysis.audit.finding import SEVERITIES
 from analysis.audit.limits import Limits
 from analysis.audit.load import load
 from analysis.audit.show import show, to_json
-from analysis.terminal import Terminal
+from analysis.report.terminal import Terminal
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is claimed, before the runs are looked at? One frozen record a claim; `analysis.verdict` judges it.
+"""What is claimed, before the runs are looked at? One frozen record a claim; `analysis.verdicts` judges it.
 
 Pure data, so that a study can be written down, hashed and stored in its `config.json` (through
 `dataclasses.asdict`) before the first run starts, and read back with `Hypothesis(**stored)`.
@@ -23,7 +23,7 @@ FITTED: Final = (
     "alarm_false_share",
     "alarm_missed_share",
 )
-"""Quantities that are fitted to many runs at once, by name; `analysis.fits` says what each is."""
+"""Quantities that are fitted to many runs at once, by name; `analysis.fits.every` says what each is."""
 
 
 @final
@@ -51,7 +51,7 @@ class Hypothesis:
     source: str
     """Who claims it, with a place to look it up; "ours" for a claim of this study."""
     metric: str
-    """Column of the per-seed outcomes (see `analysis.outcomes`)."""
+    """Column of the per-seed outcomes (see `analysis.measures.outcomes`)."""
     kind: Kind
     better_arm: str | None = None
     worse_arm: str | None = None

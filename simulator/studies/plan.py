@@ -40,7 +40,7 @@ class Plan:
     arms: Mapping[str, Callable[[int], LearnConfig]]
     """From a seed to the run's configuration, in the order in which arms are shown."""
     criteria: Mapping[str, Any]
-    """What counts as learned; fields of `analysis.collapse.Criteria`."""
+    """What counts as learned; fields of `analysis.measures.collapse.Criteria`."""
     hypotheses: Sequence[Hypothesis] = ()
     factors: Mapping[str, Mapping[str, Setting]] = dataclasses.field(default_factory=dict)
     """Of each arm, what was varied and to which value: {"estimator": "grpo", "lag": 16}."""

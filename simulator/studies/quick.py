@@ -29,7 +29,7 @@ ARMS: Final[Mapping[str, EstimatorName]] = {
     "sao": "sao",
 }
 CRITERIA: Final[Mapping[str, Any]] = {"metric": "accuracy", "target": 0.7, "chance": 0.1}
-"""What counts as learned; the definitions of collapse and stall are those of `analysis.collapse`."""
+"""What counts as learned; the definitions of collapse and stall are those of `analysis.measures.collapse`."""
 
 
 @final

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.chrometrace import chrome_trace
-from analysis.idle import idle_by_cause, shares
-from analysis.lag import of_status, rollout_lags
-from analysis.lag_split import PARTS, lag_split
-from analysis.lag_table import WEIGHTINGS, lag_table
-from analysis.lengths import length_bias, length_table
-from analysis.levels import places
-from analysis.outcomes import idle_shares
-from analysis.report import render, report_for_study
+from analysis.measures.idle import idle_by_cause, shares
+from analysis.measures.lag import of_status, rollout_lags
+from analysis.measures.lag_split import PARTS, lag_split
+from analysis.measures.lag_table import WEIGHTINGS, lag_table
+from analysis.measures.lengths import length_bias, length_table
+from analysis.measures.levels import places
+from analysis.measures.outcomes import idle_shares
+from analysis.measures.throughput import account, check_ledger, window_s
+from analysis.report.build import render, report_for_study
 from analysis.runs import Run, from_log, load_run
-from analysis.throughput import account, check_ledger, window_s
+from analysis.trace.write import chrome_trace
 from simulator.config import DropByAge, Sync
 from simulator.experiments import groups, learning, single
 from simulator.lab.run import learn
@@ -24,7 +24,7 @@ from simulator.rules.on_sync import abort_and_restart, rolling
 from simulator.rules.staleness import unbounded
 from simulator.world.decoding import LoadDependent
 from simulator.world.lengths import DeepSeekR1
-from tests.analysis.test_chrometrace import check_format
+from tests.analysis.trace.test_write import check_format
 
 SMALL = {"slots": 64, "engines": 4, "rollouts_per_update": 16, "updates": 40}
 

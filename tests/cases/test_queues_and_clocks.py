@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import simpy
 
-from analysis.lag import lag_summary
+from analysis.measures.lag import lag_summary
 from simulator import theory
 from simulator.config import Sync
 from simulator.pipeline.workload import UpdateResult

@@ -6,7 +6,7 @@ import simpy
 
 from algorithms.advantage import group_centred
 from algorithms.dropping import drop_group, recompute, withhold
-from analysis.lag_split import lag_split
+from analysis.measures.lag_split import lag_split
 from simulator.config import DropByAge, Sync
 from simulator.pipeline.pipeline import Pipeline
 from simulator.rules.admission import always

@@ -11,7 +11,7 @@ from analysis.audit.finding import Check, Finding
 from analysis.audit.limits import Limits
 from analysis.audit.log import Log
 from analysis.audit.trend import running_median, trend
-from analysis.collapse import Criteria, first_fall
+from analysis.measures.collapse import Criteria, first_fall
 
 _WINDOW: Final = 20
 """Updates of a running median. *Choice*."""

@@ -14,8 +14,8 @@ from analysis.audit.reading.file import Part
 from analysis.audit.reading.series import Spell
 from analysis.audit.reading.tokens import TokenSums
 from analysis.audit.systems.plain import POLICYLAG
-from analysis.idle import shares
-from analysis.lag import rollout_lags
+from analysis.measures.idle import shares
+from analysis.measures.lag import rollout_lags
 from analysis.runs import Run, load_run
 from simulator.eventlog import SCHEMAS
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.validation_runs import by_request
+from analysis.measures.validation_rollouts import by_request
 from simulator.config import BoundedLag, OneStepOff, Sync, Unbounded
 from simulator.rules.on_sync import abort_and_restart
 from simulator.rules.staleness import Staleness, unbounded

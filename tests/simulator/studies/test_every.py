@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import policylag
-from analysis.collapse import Criteria
-from analysis.outcomes import outcomes
+from analysis.measures.collapse import Criteria
+from analysis.measures.outcomes import outcomes
+from analysis.pictures.registered import KINDS
 from analysis.runs import from_log
-from analysis.study_pictures import KINDS
 from simulator.config import PipelineConfig
 from simulator.lab.config import LearnConfig
 from simulator.lab.run import learn
