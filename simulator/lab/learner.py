@@ -29,6 +29,7 @@ from algorithms.stabilise.gac import cosine, inner_products
 from simulator.lab.critic import CriticLearner
 from simulator.lab.methods import Method
 from simulator.lab.parts import Critic, Lesson, Policy, Speaker
+from simulator.lab.score_norms import squared_score_norms
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter], float], torch.optim.Optimizer]
 """(parameters, learning rate) -> their optimizer."""
@@ -103,7 +104,7 @@ class Learner:
             lesson, seen = self.critic.fit(lesson)
             metrics |= seen
         batch, estimator = lesson.batch, self.method.estimator
-        advantages = estimator.advantage(batch)
+        advantages = self._advantages(lesson)
         fixed = estimator.fixed(log_probs, batch, advantages)
         total = fixed.total(batch, log_probs)
         loss = fixed.loss(log_probs, batch, advantages=advantages, total=total)
@@ -115,6 +116,11 @@ class Learner:
             self.baseline = self.baseline.extended(batch)
         self.updates += 1
         return metrics
+
+    def _advantages(self, lesson: Lesson) -> Float[Tensor, "B T"]:
+        if self.method.advantage is None:
+            return self.method.estimator.advantage(lesson.batch)
+        return self.method.advantage(lesson.batch, squared_score_norms(self.policy, lesson))
 
     def pushed(self) -> None:
         """Engines hold the present weights from now on."""

@@ -7,6 +7,7 @@ are SAO's ablations and the stabilisers, each with one part exchanged.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +32,7 @@ from algorithms.sao import sao, sao_running_mean
 from algorithms.spo import Tally, ValueTracker, spo
 from algorithms.stabilise.gac import Controlled, Gradient, align
 from algorithms.stabilise.reset import emptied
-from algorithms.stabilise.vcpo import learning_rate_factor
+from algorithms.stabilise.vcpo import learning_rate_factor, least_variance_advantages
 from algorithms.tba import tba
 from algorithms.trust import double_sided_mask_undetached
 from algorithms.vapo import vapo
@@ -55,6 +56,10 @@ Control = Callable[[Gradient, Gradient | None, Float64[Tensor, " 3"]], Controlle
 """(gradient, the previous one, their inner products) -> what the optimizer gets."""
 
 
+AdvantageByNorm = Callable[[Batch, Float64[Tensor, " B"]], Float[Tensor, "B T"]]
+"""(whole batch, squared length of each rollout's score gradient) -> advantages."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
@@ -65,6 +70,8 @@ class Method:
     """Fills `Batch.baselines` before it sees the batch."""
     control: Control | None = None
     """Shapes each gradient."""
+    advantage: AdvantageByNorm | None = None
+    """In place of the estimator's own."""
     learning_rate_factor: Callable[[Batch], float] | None = None
     """Scales the learning rate of each update."""
     reads_reference: bool = False
@@ -144,12 +151,23 @@ def gac_grpo(**options: Any) -> Method:
     return Method(estimator=grpo(**options), control=gac)
 
 
-def scaled_vcpo(**options: Any) -> Method:
-    """VCPO with its learning rate scaled by the effective sample size.
+def whole_vcpo(*, cap: float = 8.0, **options: Any) -> Method:
+    """VCPO: its loss, its least-variance baseline, and its learning rate by effective sample size."""
 
-    Its least-variance baseline needs the size of each rollout's gradient, which is not computed here: the
-    group's mean stands in, as in `algorithms.vcpo`.
-    """
+    def advantage(batch: Batch, squared_norms: Float64[Tensor, " B"]) -> Float[Tensor, "B T"]:
+        assert batch.old_log_probs is not None  # the learner scores every batch
+        log_ratio = per_token(batch.old_log_probs, batch).where(batch.action_mask, 0.0)
+        # The weights that the gradient is multiplied with, so truncated as the loss truncates them.
+        log_weights = log_ratio.double().sum(-1).clamp(max=math.log(cap))
+        return least_variance_advantages(batch, log_weights, squared_norms)
+
+    return Method(
+        estimator=vcpo(cap=cap, **options), advantage=advantage, learning_rate_factor=learning_rate_factor
+    )
+
+
+def mean_baseline_vcpo(**options: Any) -> Method:
+    """VCPO with the group's mean for a baseline: its learning rate alone."""
     return Method(estimator=vcpo(**options), learning_rate_factor=learning_rate_factor)
 
 
@@ -183,7 +201,8 @@ METHODS: Final[Mapping[str, Callable[..., Method]]] = {
     **{name: partial(plain, make) for name, make in catalogue.by_name().items()},
     "spo": tracked_spo,
     "tba": tba_from_start,
-    "vcpo": scaled_vcpo,
+    "vcpo": whole_vcpo,
+    "vcpo_mean_baseline": mean_baseline_vcpo,
     # The ratio to pi_old is 1 at the only update of a batch, however old that is: these see the lag.
     "gspo_behaviour": partial(plain, gspo, log_ratio=per_token),
     "cispo_behaviour": partial(plain, cispo, log_ratio=per_token),

@@ -72,6 +72,7 @@ EstimatorName = Literal[
     "gspo_behaviour",
     "cispo_behaviour",
     "m2po_behaviour",
+    "vcpo_mean_baseline",
 ]
 
 CRITICS: Final = frozenset(

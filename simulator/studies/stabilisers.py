@@ -2,7 +2,8 @@
 
 A batch has one update, so a ratio to pi_old is 1 whatever the lag: estimators published with it come as they
 are, and once more with the ratio to the behaviour policy. (The second form of GSPO, CISPO and M2PO was added
-after a first run had shown their first form to be GRPO's equal, to the digit.)
+after a first run had shown their first form to be GRPO's equal, to the digit. In that run VCPO had the group's
+mean for a baseline, as `vcpo_mean_baseline` has now.)
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class StabiliserStudy(BaseModel):
         "grpo_behaviour_clip",
         "grpo_dis",
         "sao",
+        "vcpo_mean_baseline",
     )
     lag: Annotated[int, Field(ge=0)] = 64
     """Imposed, in updates."""
