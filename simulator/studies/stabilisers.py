@@ -2,8 +2,8 @@
 
 A batch has one update, so a ratio to pi_old is 1 whatever the lag: estimators published with it come as they
 are, and once more with the ratio to the behaviour policy. (The second form of GSPO, CISPO and M2PO was added
-after a first run had shown their first form to be GRPO's equal, to the digit. In that run VCPO had the group's
-mean for a baseline, as `vcpo_mean_baseline` has now.)
+after a first run had shown their first form to be GRPO's equal, to the digit. In that run VCPO's baseline was
+the group's mean, as `vcpo_mean_baseline` has it now.)
 """
 
 from __future__ import annotations
