@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from algorithms.ratio import bounded_exp
+
+BEYOND: Final = {"p50": 0.5, "p90": 0.1, "p99": 0.01, "p99_9": 0.001}
+"""Names of quantiles, and the share of tokens that lies beyond each: points of a survival curve."""
 
 
 def token_ess(log_ratio: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> float:
@@ -54,6 +57,21 @@ def chi_square(log_ratio: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> fl
     What the variance of an importance weight grows with; 0.0 on-policy and without tokens.
     """
     return _mean(bounded_exp(2 * _kept(log_ratio, mask)) - 1)
+
+
+def log_ratio_quantiles(log_ratio: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> dict[str, float]:
+    r"""Quantiles of :math:`|\log\rho|` over action tokens, by the names of `BEYOND`; NaN without a token.
+
+    Each is the least value that at most that share of the tokens exceeds, so p99.9 of fewer than a
+    thousand tokens is the largest.
+    """
+    sizes = _kept(log_ratio, mask).abs().sort().values
+    n = len(sizes)
+    # Rounded: n times .001 may be a hair above the whole number that it is.
+    return {
+        name: float(sizes[n - 1 - math.floor(round(n * share, 9))]) if n else math.nan
+        for name, share in BEYOND.items()
+    }
 
 
 def explained_variance(

@@ -213,5 +213,6 @@ def seen_by(
         "ess_sequence": diagnostics.sequence_ess(drift, mask),
         "k1": diagnostics.k1(drift, mask),
         "k3": diagnostics.k3(drift, mask),
+        **{f"log_ratio_{name}": size for name, size in diagnostics.log_ratio_quantiles(drift, mask).items()},
         **{f"{name}_fraction": getattr(flow, name) for name in flow.__slots__},
     }

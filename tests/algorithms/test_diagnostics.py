@@ -10,6 +10,7 @@ from algorithms.diagnostics import (
     gradient_flow,
     k1,
     k3,
+    log_ratio_quantiles,
     sequence_ess,
     token_ess,
 )
@@ -41,6 +42,20 @@ def test_ess_by_hand():
     mask = torch.ones(3, 1, dtype=torch.bool)
     assert token_ess(log_ratio, mask) == pytest.approx(16 / 18)
     assert sequence_ess(log_ratio, mask) == pytest.approx(16 / 18)
+
+
+def test_log_ratio_quantiles_are_what_at_most_the_share_exceeds():
+    # |log r| of 1 to 1000 in any order and sign: 500, 100, 10 and 1 of them exceed 500, 900, 990 and 999.
+    sizes = torch.arange(1, 1001, dtype=T64)
+    signs = torch.where(sizes % 2 == 0, 1.0, -1.0)
+    mask = torch.cat([torch.ones(1000), torch.zeros(1)]).bool()[None]
+    log_ratio = torch.cat([(sizes * signs).flip(0), torch.tensor([NAN], dtype=T64)])[None]
+    assert log_ratio_quantiles(log_ratio, mask) == {"p50": 500, "p90": 900, "p99": 990, "p99_9": 999}
+    # Of three, one may exceed the median; less than one may exceed the others.
+    few = log_ratio_quantiles(rows([0.1, -3.0, 2.0]), torch.ones(1, 3, dtype=torch.bool))
+    assert few == {"p50": 2.0, "p90": 3.0, "p99": 3.0, "p99_9": 3.0}
+    none = log_ratio_quantiles(rows([1.0]), torch.zeros(1, 1, dtype=torch.bool))
+    assert all(map(math.isnan, none.values()))
 
 
 def test_sequence_ess_multiplies_a_rows_ratios_and_never_overflows():
