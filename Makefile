@@ -11,7 +11,7 @@ PRINT_SITE := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-oracles setup-peers setup-full study full test test-full oracles check format bench clean
+.PHONY: help setup setup-dev setup-oracles setup-peers setup-full study full test test-full oracles check format bench notebooks clean
 
 help:
 	@echo "make study   install, then run the main study: four estimators under one asynchronous pipeline"
@@ -21,6 +21,7 @@ help:
 	@echo "make oracles install rlax, verl and TRL apart (about 1 GB, once), compare the math with theirs"
 	@echo "make check   ruff, mypy, import-linter"
 	@echo "make bench   speed, as ratios within one run"
+	@echo "make notebooks  run all notebooks again and keep what they say; ARGS='04' for one"
 	@echo "make clean   remove the environments and caches; runs/ stays"
 	@echo "ARGS='...' is handed on, as in: make study ARGS='--seeds 3'"
 
@@ -112,6 +113,9 @@ bench: setup-dev
 	@if $(MAKE) --no-print-directory setup-oracles; \
 		then $(ORACLES)/bin/python -m benchmarks.bench_trl; \
 		else echo "trl: not measured, it could not be installed"; fi
+
+notebooks: setup-dev
+	@$(BIN)/python -m notebooks $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(ORACLES) $(PEERS) $(FULL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from analysis.bias.figure import by_lag, sweep_heat
-from analysis.figures.style import looks, svg
+from analysis.figures.style import alone, looks, svg
 from analysis.statistics.intervals import t_interval
 
 BY_ESTIMATOR: Final = ("estimator", "lag")
@@ -120,7 +120,7 @@ def files(table: pd.DataFrame, sweep: pd.DataFrame | None = None) -> dict[str, s
     ):
         draw = partial(by_lag, found, look=looks(arms), column=column, label=label, levels=levels)
         name = f"{column.replace('_', '-')}-by-lag"
-        out[f"{name}.svg"] = _alone(svg(draw, name=name, height_in=3.0 + 0.1 * len(arms)))
+        out[f"{name}.svg"] = alone(svg(draw, name=name, height_in=3.0 + 0.1 * len(arms)))
     if sweep is None:
         return out
     out["sweep.csv"] = sweep.to_csv(index=False)
@@ -131,7 +131,7 @@ def files(table: pd.DataFrame, sweep: pd.DataFrame | None = None) -> dict[str, s
         for column, label in (("relative_bias", "relative bias"), ("component", "component along truth")):
             draw = partial(sweep_heat, swept, trust=str(trust), lag=int(lag), column=column, label=label)
             name = f"{trust}-lag-{lag}-{column.replace('_', '-')}"
-            out[f"{name}.svg"] = _alone(svg(draw, name=name, width_in=5.4))
+            out[f"{name}.svg"] = alone(svg(draw, name=name, width_in=5.4))
     return out
 
 
@@ -159,8 +159,3 @@ def _bracketed(row: Mapping[Hashable, Any], measure: str) -> str:
 def _two(number: float) -> str:
     # Adding zero takes the sign off a rounding error of zero.
     return f"{round(number, 2) + 0.0:.2f}"
-
-
-def _alone(figure: str) -> str:
-    """On a page a figure takes the page's colours; alone it is black on white."""
-    return figure.replace('<svg aria-hidden="true"', '<svg style="background:#fff;color:#000"', 1)

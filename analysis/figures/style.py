@@ -92,6 +92,12 @@ def embed(text: str, name: str) -> str:
     return text.replace(INK, "currentColor").replace("<svg", '<svg aria-hidden="true"', 1)
 
 
+def alone(figure: str) -> str:
+    """A figure from `svg` as a picture of its own, in a file or a notebook: its size, black on white."""
+    form = r'<svg style="background:#fff;color:#000" width="\2pt" height="\3pt"\1 viewBox="0 0 \2 \3"'
+    return re.sub(r'<svg aria-hidden="true"([^>]*) viewBox="0 0 ([\d.]+) ([\d.]+)"', form, figure, count=1)
+
+
 def outside_legend(axes: Axes, *, handles: Sequence[Any] = ()) -> None:
     """A legend above the data, not on it: nothing is hidden, whatever its shape."""
     shown = list(handles) or axes.get_legend_handles_labels()[0]

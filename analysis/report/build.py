@@ -11,6 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 import pandas as pd
 
+from analysis.figures.style import alone
 from analysis.measures.collapse import Criteria
 from analysis.pictures.one_run import run_pictures
 from analysis.pictures.picture import Picture
@@ -162,9 +163,7 @@ def figure_files(report: Report) -> dict[str, str]:
     On a page they take its colours; alone they are black on white.
     """
     return {
-        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": picture.svg.replace(
-            '<svg aria-hidden="true"', '<svg style="background:#fff;color:#000"', 1
-        )
+        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": alone(picture.svg)
         for picture in _pictures(report)
     }
 

@@ -1,0 +1,1 @@
+"""Notebooks that teach the product, and what executes them: `python -m notebooks`."""

@@ -1,0 +1,94 @@
+"""What does a notebook say when it is run from a clean kernel, and how is it kept?
+
+A kept notebook is a function of its source: no times, no versions of Python, no widgets' random names. So a
+difference in the file is a difference in what it says.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+FOLDER: Final = Path(__file__).resolve().parent
+LIMIT_S: Final = 600
+"""Of one cell: a notebook takes seconds, but machines may be busy."""
+METADATA: Final = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
+}
+WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+
+
+def paths(folder: Path = FOLDER) -> list[Path]:
+    """The notebooks, in their order."""
+    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+
+
+def read(path: Path) -> NotebookNode:
+    """A notebook as it is on disk."""
+    return nbformat.read(path, as_version=4)
+
+
+def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """The same notebook, run from a clean kernel with nothing of the user's settings, in its kept form.
+
+    Args:
+        folder: the kernel's working folder.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed, and its claim with it.
+    """
+    fresh = copy.deepcopy(notebook)
+    with tempfile.TemporaryDirectory() as settings:
+        env = {**os.environ, "IPYTHONDIR": settings, "JUPYTER_CONFIG_DIR": settings, "MPLCONFIGDIR": settings}
+        client = NotebookClient(
+            fresh,
+            kernel_name="python3",
+            timeout=LIMIT_S,
+            coalesce_streams=True,
+            record_timing=False,
+            store_widget_state=False,
+            resources={"metadata": {"path": str(folder)}},
+        )
+        client.execute(env=env)
+    return kept(fresh)
+
+
+def kept(notebook: NotebookNode) -> NotebookNode:
+    """Without what differs from run to run: timings, versions, and widgets, which live in a kernel only."""
+    notebook = copy.deepcopy(notebook)
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict({})
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+    return notebook
+
+
+def written(notebook: NotebookNode) -> str:
+    """What the file holds."""
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def said(notebook: NotebookNode) -> list[list[str]]:
+    """All text that each code cell put out; pictures are left out, since fonts and renderers differ."""
+    return [[text for output in cell.outputs for text in _texts(output)] for cell in code_cells(notebook)]
+
+
+def code_cells(notebook: NotebookNode) -> list[Any]:
+    """Those that run."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _texts(output: NotebookNode) -> list[str]:
+    if output.output_type == "stream":
+        return [f"{output.name}: {output.text}"]
+    return [f"{kind}: {text}" for kind, text in output.get("data", {}).items() if kind.startswith("text/")]
