@@ -12,10 +12,11 @@ from typing import final
 
 from full_runs.configs.ready import READY
 from full_runs.configs.record import FullConfig
-from simulator.command_line import BadInputError, Options, must_be_free, read_experiment
+from full_runs.folder import FINISHED, claimed, named, new_or_unfinished
+from simulator.command_line import BadInputError, Options, read_experiment
 from simulator.stalled import StalledError
 
-_SHOWN = ("reward", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
+_SHOWN = ("reward", "accuracy", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
 
 
 @final
@@ -31,7 +32,7 @@ class Asked:
     @property
     def run_folder(self) -> Path:
         """Where the event log goes; journal, engines' logs and weights lie beside it."""
-        return self.out / "run"
+        return self.out / FINISHED
 
     @property
     def arm(self) -> str:
@@ -39,26 +40,24 @@ class Asked:
 
 
 def ask(words: list[str]) -> Asked:
-    """Read the command line; a folder is made up if none was named.
+    """Read the command line; without a folder, the next free one, or that of the same run unfinished.
 
     Raises:
-        BadInputError: an unknown setting or an impossible value.
+        BadInputError: an unknown setting, an impossible value, or a folder that cannot be used.
     """
     about = "Real vLLM engines and an FSDP2 trainer: the same estimators, rules and event log."
     name, config, options = read_experiment(words, READY, Options(), command="full", about=about)
     if options.lengths_csv is not None:
         raise BadInputError("full: lengths_csv has no meaning here, lengths are what the model makes of them")
-    out = options.out or next(
-        path for i in range(1, 10_000) if not (path := Path("runs") / f"full-{name}-{i:03d}").exists()
-    )
+    out = named(name, config) if options.out is None else new_or_unfinished(options.out, config)
     return Asked(name=name, config=config, options=options, out=out)
 
 
 def conduct(asked: Asked) -> Asked:
-    """Make the starting model, start everything, run, and write the event log of what was asked.
+    """Make the starting model, start everything, run or go on, and write the event log of what was asked.
 
     Raises:
-        BadInputError: what it needs is not installed here, or the folder is in use.
+        BadInputError: what it needs is not installed here, or another process took the folder.
         StalledError: it could not go on.
     """
     from full_runs.engine.installed import installed
@@ -68,7 +67,6 @@ def conduct(asked: Asked) -> Asked:
         from full_runs.run import run_config
     except (ImportError, RuntimeError) as missing:
         raise BadInputError(f"full: {missing}") from None
-    must_be_free(asked.out)
 
     def say(words: str) -> None:
         if not asked.options.silent:
@@ -79,9 +77,12 @@ def conduct(asked: Asked) -> Asked:
         say(f"{version} of {asked.config.updates} updates  {seen}")
 
     try:
-        failures = asyncio.run(run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told))
+        with claimed(asked.out, asked.config):
+            run = run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told)
+            failures = asyncio.run(run)
     except (RuntimeError, ValueError) as ended:  # of engines, trainer and weights: all say who and why
-        raise StalledError(f"{ended}\nwhat happened before is in {asked.out}") from ended
+        kept = f"what happened before is in {asked.out}; the same command with --out {asked.out} goes on"
+        raise StalledError(f"{ended}\n{kept}") from ended
     if asked.options.json:
         print(
             json.dumps({"run": str(asked.run_folder), "updates": asked.config.updates, "failures": failures})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ from full_runs.configs.record import Addition, FullConfig
 from full_runs.controller.course import JOURNAL, Parts, Told, run
 from full_runs.controller.journal import event_log, lines
 from full_runs.engine.installed import installed
+from full_runs.folder import FINISHED, UNFINISHED
 from full_runs.tasks.games import GameWorld, addition, lookup
 from full_runs.tasks.taught import taught
 from full_runs.tasks.tiny_model import TinyModel
-from full_runs.trainer.client import TrainerClient
+from full_runs.trainer.client import TrainerClient, TrainerError
 from full_runs.trainer.config import CriticConfig, TrainerConfig
 from simulator.lab.models.warm_start import WarmStart, default_cache
 from simulator.runfolder import provenance
@@ -24,7 +27,7 @@ from simulator.runfolder import provenance
 async def run_config(
     config: FullConfig, *, out: Path, arm: str, say: Callable[[str], None], told: Told
 ) -> Mapping[str, int]:
-    """Run it, and write the event log to `out/run`; how often what failed.
+    """Run it, or what is left of it, and write the event log to `out/run`; how often what failed.
 
     However it ends, the event log of what happened so far is there, in `out/unfinished`.
 
@@ -37,18 +40,27 @@ async def run_config(
     world = world_of(config)
     say("teaching the starting model (kept for the next run)")
     model = await asyncio.to_thread(starting_model, config, world)
-    say("starting engines and trainer (a minute or so)")
-    trainer = TrainerClient(out / "trainer")
-    trainer.start(trainer_config(config, model), config.ranks)
+    failures: Counter[str] = Counter()
     whole = False
     try:
-        parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
-        failures = await run(config, parts)
-        whole = True
+        while not whole:
+            say("starting engines and trainer (a minute or so)")
+            trainer = TrainerClient(out / "trainer")
+            try:
+                trainer.start(trainer_config(config, model), config.ranks)
+                parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
+                failures.update(await run(config, parts))
+                whole = True
+            except TrainerError as error:
+                failures["trainer"] += 1
+                if failures["trainer"] > config.trainer_restarts:
+                    raise
+                say(f"the trainer is started again: {error}")
+            finally:
+                await asyncio.to_thread(trainer.stop)
     finally:
         # An interrupted run is a run too: what it recorded can be read and reported.
         keep(out, config, arm=arm, whole=whole)
-        await asyncio.to_thread(trainer.stop)
     return failures
 
 
@@ -59,8 +71,9 @@ def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:
         return
     log = event_log(lines(journal))
     meta = {"arm": arm, "seed": config.seed, "clock": "wall", "digest": log.digest()}
+    shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     log.write(
-        out / ("run" if whole else "unfinished"),
+        out / (FINISHED if whole else UNFINISHED),
         config=config.model_dump(mode="json"),
         meta=meta | provenance() | _engine_version(),
     )

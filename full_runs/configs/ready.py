@@ -10,8 +10,7 @@ from full_runs.configs.record import FullConfig
 
 def tiny_cpu(**changes: Any) -> FullConfig:
     """A model of 0.1 million parameters adds numbers, on two processors: minutes."""
-    ours: dict[str, Any] = {"ranks": 2, "critic_only_updates": 5, "critic_learning_rate_ratio": 2.0}
-    return FullConfig(**(ours | changes))
+    return FullConfig(**({"ranks": 2} | changes))
 
 
 def tiny_cpu_groups(**changes: Any) -> FullConfig:

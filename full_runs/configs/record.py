@@ -56,7 +56,7 @@ class FullConfig(_Record):
     """Mean reward at which teaching by demonstrations stops and learning by reward begins."""
 
     estimator: EstimatorName = "sao"
-    learning_rate: Rate = 4e-4
+    learning_rate: Rate = 2e-4
     """The policy's."""
     critic_learning_rate_ratio: Rate | None = None
     """Critic's learning rate over the policy's; None is the estimator's own."""
@@ -65,8 +65,14 @@ class FullConfig(_Record):
     group_size: Count = 1
     """Rollouts that answer one prompt."""
     rollouts_per_update: Count = 64
-    updates: Count = 100
+    updates: Count = 150
     updates_per_push: Count = 1
+    updates_per_checkpoint: Count = 10
+    """At least so many: a checkpoint follows a push. A run that was killed goes on from its last one."""
+    measure_every: Count = 10
+    """Updates at least; then held-out prompts are played, after a push."""
+    held_out: Count = 128
+    """Prompts that are measured on."""
     ranks: Count = 1
     """Processes of the trainer."""
 
@@ -90,6 +96,8 @@ class FullConfig(_Record):
     engine_restarts: Annotated[int, Field(ge=0)] = 2
     """An engine is started again so often; then it is taken out."""
     engine_ready_timeout_s: Seconds = 900.0
+    trainer_restarts: Annotated[int, Field(ge=0)] = 2
+    """A trainer that ended is started again from its last checkpoint so often; then the run ends."""
     stall_limit_s: Seconds = 1800.0
     """Without an update for so long the run ends, and says who waits for what."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0

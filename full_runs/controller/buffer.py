@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import final
 
 from full_runs.controller.records import Asked, Group, Made
+from full_runs.controller.resume import Past
 from simulator.ledger import Ledger
 from simulator.rules.counts import Counts
 from simulator.rules.incomplete import Incomplete, Members, Verdict
@@ -63,6 +64,19 @@ class Buffer:
         self.started_with: dict[int, int] = {}
         """Unfinished group -> version that its first member started with."""
         self._lost = self._started_at_publish = self._outstanding_at_publish = 0
+
+    def recall(self, past: Past) -> None:
+        """Count what earlier processes of this run trained and dropped."""
+        for row in (*past.over, *past.lost_rows()):
+            tokens = row.get("action_tokens") or 0
+            if row["status"] == "trained":
+                self.ledger.start(tokens, "trained")
+            else:
+                self.ledger.start(tokens)
+                self.ledger.drop("in_flight", row["reason"], 1, tokens)
+        self.taken_batches = past.version
+        self.copies_trained = past.version * self.batch_rollouts - self.ledger.rollouts["trained"]
+        self.published()
 
     def start(self, asked: Asked, engine_version: int) -> None:
         """An engine is about to be asked."""

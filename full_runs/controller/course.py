@@ -12,7 +12,8 @@ from typing import Any, Final, final
 from full_runs.configs.record import FullConfig
 from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines
-from full_runs.controller.journal import Journal, rollout_row
+from full_runs.controller.journal import Journal, opened, rollout_row
+from full_runs.controller.measure import measured
 from full_runs.controller.records import Made
 from full_runs.controller.rollouts import Rollouts
 from full_runs.controller.training import Trainer, Training
@@ -41,22 +42,22 @@ class Parts:
     model: Path
     """Folder of the starting weights."""
     trainer: Trainer
-    """Already started."""
+    """Just started."""
     folder: Path
-    """For the journal, the engines' logs and the weights; must not hold a journal."""
+    """For journal, checkpoints, engines' logs and weights. If a journal is there, the run goes on from it."""
     note: Callable[[str], None]
     """Told what goes wrong, in words."""
     told: Told
 
 
 async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
-    """Run all updates; what happened is in the journal, how often what failed is returned.
+    """Run all updates that are left; what happened is in the journal, how often what failed is returned.
 
     Raises:
         ServerDiedError, ValueError: engines do not come up, or lack what is needed.
         TrainerError, NoEngineError, StalledError: it could not go on. The journal holds all that happened.
     """
-    journal = Journal(parts.folder / JOURNAL)
+    past, journal = opened(parts.folder / JOURNAL, group_size=config.group_size)
     wakes: list[Callable[[], None]] = []
 
     def changed() -> None:
@@ -81,17 +82,25 @@ async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
         group_size=config.group_size,
         most_tokens=parts.world.most_tokens,
         on_drop=lambda made, reason: _dropped(journal, training.version, made, reason),
-        uniform=random.Random(config.seed).random,
+        uniform=random.Random(config.seed + past.version).random,
     )
-    training = Training(config, parts.trainer, engines, buffer, journal, weights=parts.folder / "weights")
+    buffer.recall(past)
+    training = Training(
+        config, parts.trainer, engines, buffer, journal,
+        weights=parts.folder / "weights", checkpoints=parts.folder / "checkpoints",
+        measure=functools.partial(measured, config, parts.world, engines, journal.clock),
+    )  # fmt: skip
     rollouts = Rollouts(
         config, parts.world, engines, buffer, journal,
-        trainer_version=lambda: training.version, changed=changed,
+        trainer_version=lambda: training.version, changed=changed, past=past,
     )  # fmt: skip
     training.crashed = lambda: rollouts.crashed
     try:
-        await engines.start()
-        journal.begin()
+        if past.version:
+            await engines.start(await training.resume(past.version), past.version)
+        else:
+            await engines.start()
+        journal.begin(past.clock_s)
         wakes.extend([training.changed.set, rollouts.fill])
         changed()
         while training.version < config.updates:

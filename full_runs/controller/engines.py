@@ -83,13 +83,14 @@ class Engines:
         self._again: set[asyncio.Task[None]] = set()
         self.all = [self._new(place) for place in range(count)]
 
-    async def start(self) -> None:
-        """Wait until all serve version 0.
+    async def start(self, weights: Path | None = None, version: int = 0) -> None:
+        """Wait until all serve this version; none other than 0 needs no weights.
 
         Raises:
             ServerDiedError: one does not come up; its log's end is in the message.
             ValueError: one lacks what a run needs.
         """
+        self.weights, self.version = weights or self.model, version
         await asyncio.gather(*(self._bring_up(engine) for engine in self.all))
 
     def choose(self) -> Engine | None:

@@ -1,36 +1,44 @@
 """What happened, kept as it happens, and the event log made of it.
 
 Every fact is one line of `journal.jsonl`, flushed at once, so a run that is killed loses nothing that it had
-said. `event_log` makes the four tables of `simulator.eventlog` out of the lines, finished run or not.
+said, and goes on from there (`full_runs.controller.resume`). `event_log` makes the four tables of
+`simulator.eventlog` out of the lines, finished run or not.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Literal, final
 
 from full_runs.controller.records import Asked, Made
+from full_runs.controller.resume import Past, past_of, rollout_rows
 from simulator.eventlog import EventLog, Recorder
-
-_TABLES: Final = ("rollout", "segment", "update", "interval")
 
 
 @final
 class Journal:
-    """Append-only; times are seconds since `begin`, or since it was opened."""
+    """Append-only; times are seconds since `begin`, or since it was opened.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: of the file.
+        mode: "new" refuses a file that is there, "append" goes on after its last whole line.
+    """
+
+    def __init__(self, path: Path, *, mode: Literal["new", "append"] = "new") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._file = path.open("x", encoding="utf-8")
+        if mode == "append":
+            _cut_to_whole_lines(path)
+        self._file = path.open("x" if mode == "new" else "a", encoding="utf-8")
         self._began_s = time.monotonic()
 
-    def begin(self) -> None:
-        """The run begins now: what comes before it, such as starting engines, is no time of its."""
-        self._began_s = time.monotonic()
+    def begin(self, at_s: float = 0.0) -> None:
+        """The run's clock shows `at_s` now: starting engines, or not running at all, is no time of its."""
+        self._began_s = time.monotonic() - at_s
 
     def clock(self) -> float:
         """Seconds since the run began."""
@@ -44,8 +52,18 @@ class Journal:
         if end_s > start_s:
             self.write("interval", resource=resource, state=state, cause=cause, start_s=start_s, end_s=end_s)
 
+    def sync(self) -> None:
+        """What was written is on the disk."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         self._file.close()
+
+
+def _cut_to_whole_lines(path: Path) -> None:
+    with path.open("rb+") as file:
+        whole = file.read().rfind(b"\n") + 1
+        file.truncate(whole)
 
 
 def rollout_row(
@@ -93,26 +111,45 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
+def opened(path: Path, *, group_size: int) -> tuple[Past, Journal]:
+    """A new journal; or what an older one leaves, and that journal with what is lost written down."""
+    if not path.exists():
+        return Past(), Journal(path)
+    left, journal = past_of(lines(path), group_size=group_size), Journal(path, mode="append")
+    for row in left.lost_rows():
+        journal.write("rollout", **row)
+    journal.write("resume", version=left.version)
+    return left, journal
+
+
 def event_log(facts: Iterable[Mapping[str, Any]]) -> EventLog:
-    """The four tables. Of a rollout the last row counts, in the order in which rollouts were first named."""
-    recorder, rollouts, pushed = Recorder(), dict[int, dict[str, Any]](), dict[int, float]()
-    updates: list[dict[str, Any]] = []
+    """The four tables. Of a rollout the last row counts, in the order in which rollouts were first named.
+
+    Where a run went on from a checkpoint, updates and pushes after it count for nothing.
+    """
+    facts = list(facts)
+    recorder, pushed, updates = Recorder(), dict[int, float](), dict[int, dict[str, Any]]()
     for fact in facts:
         row = {name: value for name, value in fact.items() if name != "kind"}
         match fact["kind"]:
-            case "rollout":
-                rollouts.setdefault(row["rollout_id"], {}).update(row)
             case "segment":
                 recorder.add_segment(**row)
             case "interval":
                 recorder.add_interval(**row)
             case "update":
-                updates.append(row)
+                updates[row["version"]] = row
+            case "measured":
+                known = updates[row["version"]]
+                updates[row["version"]] = known | {"metrics": known["metrics"] | row["metrics"]}
             case "push":
                 pushed[row["version"]] = row["published_s"]
-    for row in rollouts.values():
+            case "resume":
+                for after in (updates, pushed):
+                    for version in [version for version in after if version > row["version"]]:
+                        del after[version]
+    for row in rollout_rows(facts).values():
         recorder.add_rollout(**row)
-    for row in updates:
+    for row in updates.values():
         metrics = {name: float("nan") if v is None else v for name, v in row.pop("metrics").items()}
         published_s = next((at for version, at in sorted(pushed.items()) if version >= row["version"]), None)
         recorder.add_update(metrics, **row, published_s=published_s)

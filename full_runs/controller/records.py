@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from full_runs.tasks.play import Played
+
+
+class Place(NamedTuple):
+    """What is asked for."""
+
+    prompt_id: int
+    group_id: int
+    member: int
 
 
 @final

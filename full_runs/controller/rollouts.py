@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engine, Engines
 from full_runs.controller.journal import Journal, rollout_row
 from full_runs.controller.records import Asked, Group, Made
+from full_runs.controller.resume import Past, places_to_ask
 from full_runs.engine.client import EngineError, EngineGoneError
 from full_runs.engine.sampling import Sampling
 from full_runs.tasks.environment import World
@@ -32,6 +33,7 @@ class Rollouts:
         journal: that is told.
         trainer_version: updates done.
         changed: called when a batch might be there.
+        past: what earlier processes of this run leave.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Rollouts:
         *,
         trainer_version: Callable[[], int],
         changed: Callable[[], None],
+        past: Past,
     ) -> None:
         self.config = config
         self.world = world
@@ -59,9 +62,12 @@ class Rollouts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._again: deque[tuple[Asked, int]] = deque()
         """Rollouts whose engine failed, and how often they were tried; they were let in already."""
-        self._places = self._ids = 0
-        """Places in groups that were given out; they and rollouts' numbers part where a member is retried."""
-        self._idle_since_s: dict[tuple[int, int], float] = {}
+        self._places = places_to_ask(
+            past, group_size=config.group_size, distinct_prompts=config.distinct_prompts
+        )
+        self._ids = past.rollouts
+        """They and places part where a member is retried."""
+        self._idle_since_s: defaultdict[tuple[int, int], float] = defaultdict(lambda: past.clock_s)
         self.crashed: BaseException | None = None
         """An error of our own; the run ends with it."""
 
@@ -97,23 +103,15 @@ class Rollouts:
         return self.buffer.rule.admission(counts) > 0
 
     def _ask(self) -> Asked:
-        group, member = divmod(self._places, self.config.group_size)
-        self._places += 1
-        distinct = self.config.distinct_prompts
-        asked = Asked(
-            rollout_id=self._new_id(),
-            prompt_id=group if distinct is None else group % distinct,
-            group_id=group,
-            member=member,
-            submitted_s=self.journal.clock(),
-        )
+        place = next(self._places)
+        asked = Asked(rollout_id=self._new_id(), submitted_s=self.journal.clock(), **place._asdict())
         self._let_in(asked)
         return asked
 
     async def _run(self, asked: Asked, attempts: int, engine: Engine, slot: int) -> None:
         started_s, client = self.journal.clock(), engine.client
         resource = f"engine-{engine.place}/slot-{slot}"
-        idle_s = self._idle_since_s.pop((engine.place, slot), 0.0)
+        idle_s = self._idle_since_s[engine.place, slot]
         self.journal.interval(resource, "idle", "gate_closed", idle_s, started_s)
         generate = partial(client.generate, sampling=self._sampling)
         try:

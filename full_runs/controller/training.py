@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, final
 
@@ -21,6 +21,7 @@ from simulator.rules.counts import Counts
 from simulator.stalled import StalledError
 
 KEPT_PUSHES: Final = 2
+_ANY_VERSION: Final = "version-*"
 
 
 class Trainer(Protocol):
@@ -29,6 +30,10 @@ class Trainer(Protocol):
     def train(self, batch: Batch, prompts: Sequence[Sequence[int]], /) -> dict[str, float]: ...
 
     def save_weights(self, folder: Path, /) -> None: ...
+
+    def save_checkpoint(self, folder: Path, /) -> None: ...
+
+    def resume(self, folder: Path, /) -> int: ...
 
     def pushed(self) -> int: ...
 
@@ -44,6 +49,8 @@ class Training:
         buffer: that batches come from.
         journal: that is told.
         weights: folder for the weights that are pushed; the last ones stay.
+        checkpoints: folder for checkpoints; the last one stays.
+        measure: asks the engines how good their policy is.
     """
 
     def __init__(
@@ -55,6 +62,8 @@ class Training:
         journal: Journal,
         *,
         weights: Path,
+        checkpoints: Path,
+        measure: Callable[[], Awaitable[dict[str, float]]],
     ) -> None:
         self.config = config
         self.trainer = trainer
@@ -62,11 +71,26 @@ class Training:
         self.buffer = buffer
         self.journal = journal
         self.weights = weights
-        self.version = 0
+        self.checkpoints = checkpoints
+        self.measure = measure
+        self.version = self._kept = self._measured = 0
         self.changed = asyncio.Event()
         """Set whenever a batch might be there, or nothing runs any more."""
         self.crashed: Callable[[], BaseException | None] = lambda: None
         """An error of our own, somewhere else in the controller; it ends the run."""
+
+    async def resume(self, version: int) -> Path:
+        """Go back to a checkpoint; the folder of its weights.
+
+        Raises:
+            TrainerError: from the trainer.
+        """
+        await asyncio.to_thread(self.trainer.resume, _of_version(self.checkpoints, version))
+        _remove_all_but(self.weights, ())
+        weights = _of_version(self.weights, version)
+        await asyncio.to_thread(self.trainer.save_weights, weights)
+        self.version = self._kept = self._measured = version
+        return weights
 
     async def update(self) -> dict[str, float]:
         """Wait for a batch, train on it, and push if it is time; what the update saw.
@@ -95,11 +119,35 @@ class Training:
             train_end_s=train_end_s,
             rollouts=len(members),
             tokens=sum(made.tokens for made in members),
-            metrics={name: value if math.isfinite(value) else None for name, value in metrics.items()},
+            metrics=_finite(metrics),
         )
         if self.version % self.config.updates_per_push == 0:
             metrics |= await self._push()
+            if self.version - self._measured >= self.config.measure_every:
+                metrics |= await self._measure()
+            if self.version - self._kept >= self.config.updates_per_checkpoint:
+                await self._checkpoint()
         return metrics
+
+    async def _measure(self) -> dict[str, float]:
+        """The trainer waits, so that no push falls in between."""
+        start_s = self.journal.clock()
+        found = await self.measure()
+        self.journal.interval("trainer", "idle", "validation", start_s, self.journal.clock())
+        self.journal.write("measured", version=self.version, metrics=_finite(found))
+        self._measured = self.version
+        return found
+
+    async def _checkpoint(self) -> None:
+        """Only here, right after a push, do engines and checkpoint hold the same weights."""
+        start_s, folder = self.journal.clock(), _of_version(self.checkpoints, self.version)
+        await asyncio.to_thread(self.trainer.save_checkpoint, folder)
+        self.journal.interval("trainer", "busy", "checkpoint", start_s, self.journal.clock())
+        # It counts from this line on; before, the one before it does.
+        self.journal.write("checkpoint", version=self.version)
+        self.journal.sync()
+        self._kept = self.version
+        _remove_all_but(self.checkpoints, (folder,))
 
     async def _batch(self) -> list[Group]:
         batch: list[Group] | None = None
@@ -118,7 +166,7 @@ class Training:
         await self._wait_for(lambda: rule.may_publish(self.counts()), "leave to push")
         start_s = self.journal.clock()
         self.journal.interval("trainer", "idle", "no_leave_to_push", since_s, start_s)
-        folder = self.weights / f"version-{self.version:06d}"
+        folder = _of_version(self.weights, self.version)
         await asyncio.to_thread(self.trainer.save_weights, folder)
         saved_s = self.journal.clock()
         pushed = await self.engines.push(folder, self.version)
@@ -137,8 +185,7 @@ class Training:
             compared=pushed.compared,
         )
         self.buffer.published()
-        for old in sorted(self.weights.glob("version-*"))[:-KEPT_PUSHES]:
-            shutil.rmtree(old)
+        _remove_all_but(self.weights, sorted(self.weights.glob(_ANY_VERSION))[-KEPT_PUSHES:])
         return {"push_s": end_s - start_s, "engines_stood_still_s": pushed.stood_still_s}
 
     def counts(self) -> Counts:
@@ -180,3 +227,17 @@ class Training:
             consumed_s=consumed_s, consumed_version=self.version - 1,
         )  # fmt: skip
         self.journal.write("rollout", **row)
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON knows no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _of_version(folder: Path, version: int) -> Path:
+    return folder / f"version-{version:06d}"
+
+
+def _remove_all_but(folder: Path, kept: Collection[Path]) -> None:
+    for each in set(folder.glob(_ANY_VERSION)) - set(kept):
+        shutil.rmtree(each)

@@ -5,9 +5,10 @@ It speaks token ids, so nothing is ever tokenised again: what the engine sampled
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 
 @final
@@ -26,7 +27,7 @@ class Step:
     """What the environment returns to what the model said.
 
     Raises:
-        ValueError: neither a next turn nor a reward, or both.
+        ValueError: neither a next turn nor a reward, or both, or a reward that is no finite number.
     """
 
     observation: tuple[int, ...] = ()
@@ -41,6 +42,8 @@ class Step:
     def __post_init__(self) -> None:
         if (self.ask is None) == (self.reward is None):
             raise ValueError(f"a step has a next turn or a reward, got {self.ask} and {self.reward}")
+        if self.reward is not None and not math.isfinite(self.reward):
+            raise ValueError(f"a reward is a finite number, got {self.reward}")
 
 
 class Episode(Protocol):
@@ -55,6 +58,10 @@ class Episode(Protocol):
 
     async def step(self, token_ids: Sequence[int], /) -> Step:
         """What follows what the model said in this turn."""
+
+
+HELD_OUT: Final = 2**28
+"""Numbers of prompts that are never trained on begin here."""
 
 
 class World(Protocol):

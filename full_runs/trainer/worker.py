@@ -84,10 +84,11 @@ def _next(file: Path, *, watched: bool) -> bytes:
     """The next request, or nothing if there is none for a while."""
     until = time.monotonic() + IDLE_S
     while time.monotonic() < until:
-        if file.exists():
-            return file.read_bytes()
+        # First: a request that is not its controller's is for ranks that were started since.
         if watched and select.select([sys.stdin], [], [], 0)[0] and not os.read(0, 1):
             raise RuntimeError("the controller is gone")
+        if file.exists():
+            return file.read_bytes()
         time.sleep(POLL_S)
     return b""
 

@@ -30,7 +30,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["tiny-cpu", "--heads", "3"], ["width (64)", "heads (3)"]),
         (["tiny-cpu", "--temperature", "0"], ["temperature", "0"]),
         (["tiny-cpu", "--lengths-csv", "x.csv"], ["lengths_csv"]),
-        (["tiny-cpu", "--estimator", "sao_running_mean"], ["no critic"]),
+        (["tiny-cpu", "--estimator", "sao_running_mean", "--critic-only-updates", "5"], ["no critic"]),
     ],
 )
 def test_bad_input_is_one_line(
