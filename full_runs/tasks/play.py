@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, final
 
 from algorithms.rollout import Rollout
 from full_runs.engine.answer import Answer
-from full_runs.tasks.environment import Ask, Episode
+from full_runs.tasks.environment import Ask, Episode, Step
 
 Returned = TypeVar("Returned")
 
@@ -130,6 +130,8 @@ async def play(
         pieces.extend(pieces_of(answer.versions, start=start, start_s=asked_s, end_s=said_s))
         turns += 1
         step = await within(episode.step(answer.token_ids))
+        if not isinstance(step, Step):
+            raise EnvironmentFailedError(f"a step is a Step, got {step!r}")
         environment_s += clock() - said_s
         transcript.observed(step.observation)
         if step.ask is None:

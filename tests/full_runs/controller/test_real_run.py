@@ -6,6 +6,7 @@ Every prompt that was ever asked for is trained once, or its row says what becam
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,8 @@ CONFIG = FullConfig(
     updates=6,
     rollouts_per_update=8,
     in_flight=12,
+    measure_every=3,
+    held_out=20,
     staleness=DropByAge(max_lag_updates=3),
     environment_timeout_s=1.0,
     engine_ready_timeout_s=1500.0,
@@ -40,8 +43,16 @@ def hangs(prompt_id: int) -> bool:
     return prompt_id % 10 == 7
 
 
+def rewards_nonsense(prompt_id: int) -> bool:
+    return prompt_id % 20 == 5
+
+
+def is_bad(prompt_id: int) -> bool:
+    return raises(prompt_id) or hangs(prompt_id) or rewards_nonsense(prompt_id)
+
+
 class Faulty:
-    """A game whose environment sometimes raises or hangs."""
+    """A game whose environment sometimes raises, hangs, or rewards with what is no number."""
 
     def __init__(self, world: GameWorld) -> None:
         self.world = world
@@ -63,6 +74,8 @@ class FaultyEpisode:
             raise RuntimeError("a tool broke")
         if hangs(self.prompt_id):
             await asyncio.sleep(3600)
+        if rewards_nonsense(self.prompt_id):
+            return Step(reward=math.nan)
         return await self.episode.step(token_ids)
 
 
@@ -122,17 +135,15 @@ def test_an_engine_that_is_killed_is_started_again_and_its_prompts_with_it(run):
     assert not (tables["rollouts"]["reason"] == "engine_failed").any()
 
 
-def test_environments_that_fail_or_hang_are_excluded_and_counted(run):
+def test_environments_that_raise_hang_or_reward_nonsense_are_excluded_and_counted(run):
     tables, failures, _ = run
     rollouts = tables["rollouts"]
-    bad = rollouts["prompt_id"].map(lambda prompt: raises(prompt) or hangs(prompt))
-    over = rollouts["status"] == "dropped"
+    bad, over = rollouts["prompt_id"].map(is_bad), rollouts["status"] == "dropped"
     assert not (rollouts["status"] == "trained")[bad].any()
-    assert (
-        (rollouts[over & (rollouts["reason"] == "environment_failed")]["prompt_id"])
-        .map(lambda prompt: raises(prompt) or hangs(prompt))
-        .all()
-    )
+    failed = rollouts[over & (rollouts["reason"] == "environment_failed")]
+    assert failed["prompt_id"].map(is_bad).all()
+    for kind in (raises, hangs, rewards_nonsense):
+        assert failed["prompt_id"].map(kind).any()
     assert failures["environment"] == (rollouts["reason"] == "environment_failed").sum() > 0
 
 
@@ -153,3 +164,6 @@ def test_every_update_was_published_in_order_of_time(run):
     assert (updates["published_s"] >= updates["train_end_s"]).all()
     assert (updates["train_start_s"] >= updates["wait_start_s"]).all()
     assert updates["reward"].between(0, 1).all()
+    measured = updates.set_index("version")["accuracy"].dropna()
+    assert list(measured.index) == [3, 6]
+    assert measured.between(0, 1).all()

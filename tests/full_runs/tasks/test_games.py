@@ -1,13 +1,14 @@
 """The lab's worlds, played through an engine: right play earns what the game says, in whatever turns."""
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from full_runs.engine.answer import Answer
-from full_runs.tasks.environment import Ask
+from full_runs.tasks.environment import Ask, Step
 from full_runs.tasks.games import GameWorld, addition, lookup
 from full_runs.tasks.play import EnvironmentFailedError, Played, patient, pieces_of, play
 from simulator.lab.tasks import carry_addition, tool_lookup
@@ -147,6 +148,39 @@ def test_an_environment_that_fails_or_hangs_is_told_from_all_else(hangs: bool, w
         await play(
             Broken(hangs=hangs), Scripted([]), prompt_id=0, group_id=0, temperature=1.0,
             clock=lambda: 0.0, within=patient(0.01),
+        )  # fmt: skip
+
+    with pytest.raises(EnvironmentFailedError, match=why):
+        asyncio.run(one())
+
+
+class Careless:
+    """An environment whose step returns whatever it is told to."""
+
+    def __init__(self, returns: Callable[[], object]) -> None:
+        self.returns = returns
+
+    async def reset(self) -> tuple[tuple[int, ...], Ask]:
+        return (1,), Ask(max_tokens=1)
+
+    async def step(self, token_ids):  # noqa: ARG002
+        return self.returns()
+
+
+@pytest.mark.parametrize(
+    ("returns", "why"),
+    [
+        (lambda: Step(reward=math.nan), "reward is a finite number, got nan"),
+        (lambda: Step(reward=-math.inf), "reward is a finite number, got -inf"),
+        (lambda: Step(), "a next turn or a reward"),
+        (lambda: None, "a step is a Step, got None"),
+    ],
+)
+def test_an_environment_that_returns_nonsense_has_failed(returns: Callable[[], object], why: str) -> None:
+    async def one() -> None:
+        await play(
+            Careless(returns), Scripted([1]), prompt_id=0, group_id=0, temperature=1.0,
+            clock=lambda: 0.0, within=patient(5.0),
         )  # fmt: skip
 
     with pytest.raises(EnvironmentFailedError, match=why):
