@@ -28,6 +28,24 @@ def estimator_name(word: str) -> str:
     return name
 
 
+def _several(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    if info.type != tuple[EstimatorName, ...]:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="[ESTIMATOR [ESTIMATOR ...]]",
+        instance_from_str=_names,
+        is_instance=lambda value: isinstance(value, tuple) and set(value) <= set(ESTIMATORS),
+        str_from_instance=list,
+    )
+
+
+def _names(words: list[str]) -> tuple[str, ...]:
+    if not words:
+        raise ValueError("needs at least one estimator")
+    return tuple(map(estimator_name, words))
+
+
 def _rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     if info.type != EstimatorName:  # type: ignore[comparison-overlap]
         return None
@@ -43,3 +61,4 @@ def _rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
 FLAGS: Final = ConstructorRegistry()
 """What tyro is to know besides its own."""
 FLAGS.primitive_rule(_rule)
+FLAGS.primitive_rule(_several)

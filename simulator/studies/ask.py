@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 from pydantic import BaseModel
 
@@ -18,6 +19,9 @@ from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
 from simulator.studies.every import STUDIES
 from simulator.words import last_value
+
+_LISTED: Final = 12
+"""Arms that a message names; a grid may have hundreds."""
 
 
 @final
@@ -129,5 +133,13 @@ def _chosen(arms: Sequence[str], only: Sequence[str]) -> Sequence[str]:
     patterns = [part.strip() for word in only for part in word.split(",") if part.strip()]
     for pattern in patterns:
         if not any(fnmatchcase(arm, pattern) for arm in arms):
-            raise BadInputError(f"study: only {pattern!r} matches no arm; there are {', '.join(arms)}")
+            raise BadInputError(f"study: only {pattern!r} matches no arm; {_nearest(pattern, arms)}")
     return [arm for arm in arms if not patterns or any(fnmatchcase(arm, pattern) for pattern in patterns)]
+
+
+def _nearest(pattern: str, arms: Sequence[str]) -> str:
+    near = difflib.get_close_matches(pattern.lower(), arms, n=3)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = f" and {len(arms) - _LISTED} more (--dry-run lists all)" if len(arms) > _LISTED else ""
+    return f"there are {', '.join(arms[:_LISTED])}{more}"

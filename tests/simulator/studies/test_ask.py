@@ -42,6 +42,12 @@ def test_only_the_arms_that_match_are_run_and_all_are_registered(words: list[str
         (["quik"], "no study 'quik'; did you mean quick?"),
         (["quick", "--size", "huge"], "size 'huge' of quick is none of small, full"),
         (["quick", "--only", "ppo*"], "only 'ppo*' matches no arm; there are grpo, "),
+        (["quick", "--only", "gropo-dis"], "only 'gropo-dis' matches no arm; did you mean grpo-dis or grpo?"),
+        (["clipping", "--only", "nobody"], "there are low0.1-high0.2-lag16, "),
+        (["clipping", "--only", "nobody"], "low0.1-high5-lag64 and 6 more (--dry-run lists all)"),
+        (["staleness", "--estimators", "gpro-dis"], "no estimator 'gpro-dis'; did you mean grpo-dis?"),
+        (["staleness", "--estimators"], "--estimators: needs at least one estimator"),
+        (["staleness", "--estimators", "sao", "wrong-name"], "no estimator 'wrong-name'; there are grpo, "),
         (["quick", "--jobs", "0"], "jobs must be at least 1, got 0"),
         (["quick", "--backend", "slurm"], "slurm"),
         (["quick", "--seeds", "0"], "seeds"),
@@ -51,6 +57,13 @@ def test_what_cannot_be_is_refused(words: list[str], said: str) -> None:
     with pytest.raises(BadInputError) as refused:
         ask(words)
     assert said in str(refused.value)
+
+
+def test_estimators_may_be_written_with_dashes() -> None:
+    """As arms and `policylag learn` have them; the configuration keeps its own way."""
+    asked = ask(["barrier", "--estimators", "grpo-dis", "sao_running_mean_128", "--seeds", "1"])
+    assert asked.config.model_dump()["estimators"] == ("grpo_dis", "sao_running_mean_128")
+    assert list(asked.plan.arms) == ["grpo-dis", "sao-running-mean-128"]
 
 
 def test_a_folder_that_can_be_no_studys_is_refused_before_any_run(tmp_path: Path) -> None:
