@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from analysis.audit.limits import Limits
 from analysis.audit.log import Log
-from analysis.audit.systems.system import System
+from analysis.systems.system import System
 
 Severity = Literal["info", "warning", "problem"]
 BOUND: Final = "a bound (--lag-bound)"

@@ -11,7 +11,6 @@ from typing import Final
 
 import pandas as pd
 
-from analysis.audit.columns import COLUMNS
 from analysis.audit.log import Log, Source, Strange
 from analysis.audit.reading.file import Part, read_file
 from analysis.audit.reading.forms import FIELDS
@@ -20,9 +19,10 @@ from analysis.audit.reading.lines import CHUNK
 from analysis.audit.reading.own_run import read_run
 from analysis.audit.reading.series import Spell
 from analysis.audit.reading.tokens import SUMS
-from analysis.audit.systems.plain import PLAIN
-from analysis.audit.systems.system import System
 from analysis.runs import is_run
+from analysis.systems.columns import COLUMNS
+from analysis.systems.plain import PLAIN
+from analysis.systems.system import System
 
 MAX_FILES: Final = 10_000
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.audit.reading.series import Spell, Step
-from analysis.audit.systems.system import System
+from analysis.systems.system import System
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Log:
 
     system: System
     updates: pd.DataFrame
-    """One row an update, sorted: update and those of `analysis.audit.columns` that something is known of."""
+    """One row an update, sorted: update and the columns (`analysis.systems.columns`) that are known."""
     tokens: pd.DataFrame
     """One row a lag: sums over tokens (`analysis.audit.reading.tokens`)."""
     strange: Strange

@@ -9,10 +9,10 @@ from typing import Final
 
 from rich.console import Console
 
-from analysis.audit.columns import COLUMNS
 from analysis.audit.examine import Audit
 from analysis.audit.finding import Finding
 from analysis.audit.log import Source
+from analysis.systems.columns import COLUMNS
 
 _NAMES: Final = 20
 """Unknown names that a terminal lists of each file."""

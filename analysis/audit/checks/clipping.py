@@ -1,4 +1,4 @@
-"""How many tokens lose their gradient, more and more of them, and those of one sign only?"""
+"""How many tokens lose their gradient, more and more of them, on one side, or of one sign only?"""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ _ENOUGH: Final = 0.05
 _ONE_SIDED: Final = 10.0
 """Share of one side over the other's from which on it is one-sided. *Choice*."""
 
+_SIDES: Final = {
+    ("low", "high"): {"low": "where the ratio fell", "high": "where the ratio rose"},
+    ("negative", "positive"): {
+        "negative": "where the advantage is negative",
+        "positive": "where the advantage is positive",
+    },
+}
+
 
 def without_gradient(log: Log, limits: Limits) -> list[Finding]:
     """Level and trend of what is clipped or masked, and its sides."""
     found = []
-    for name, sides in (
-        ("clip_fraction", ("clip_low", "clip_high")),
-        ("masked_fraction", ("masked_low", "masked_high")),
-    ):
+    for name, stem in (("clip_fraction", "clip"), ("masked_fraction", "masked")):
         updates, values = log.column(name)
         if not len(values):
             continue
@@ -43,11 +48,14 @@ def without_gradient(log: Log, limits: Limits) -> list[Finding]:
         if grows and went is not None:
             evidence |= {"early": went.early, "late": went.late}
             said += f", from {went.early:.1%} early on"
-        low, high = (level(log.column(side)[1]) if log.has(side) else None for side in sides)
-        if low is not None and high is not None:
-            evidence |= {"low": low, "high": high}
-            if max(low, high) >= max(_ENOUGH, _ONE_SIDED * min(low, high)):
-                said += f"; nearly all of it is where the ratio {'fell' if low > high else 'rose'}"
+        for pair in _SIDES:
+            columns = {side: log.column(f"{stem}_{side}")[1] for side in pair}
+            parts = {side: level(values) for side, values in columns.items() if len(values)}
+            evidence |= parts
+            if len(parts) == 2 and max(parts.values()) >= max(_ENOUGH, _ONE_SIDED * min(parts.values())):
+                said += f"; nearly all of it is {_SIDES[pair][max(parts, key=lambda side: parts[side])]}"
+        if stem == "clip" and log.has("clip_dual"):
+            evidence["dual"] = level(log.column("clip_dual")[1])
         found.append(
             Finding(
                 check="clipped and masked",

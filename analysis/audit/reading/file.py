@@ -12,7 +12,6 @@ import pandas as pd
 
 from analysis.audit.log import Source, Strange
 from analysis.audit.reading.containers import Container, container
-from analysis.audit.reading.derive import derive
 from analysis.audit.reading.flat import flat
 from analysis.audit.reading.forms import Form, form_of
 from analysis.audit.reading.identities import Identities
@@ -21,8 +20,9 @@ from analysis.audit.reading.naming import Naming, naming
 from analysis.audit.reading.numbers import is_sound, number
 from analysis.audit.reading.rollouts import RolloutSums
 from analysis.audit.reading.series import MAX_NAMES, Series
-from analysis.audit.systems.plain import PLAIN
-from analysis.audit.systems.system import System
+from analysis.systems.derive import derive
+from analysis.systems.plain import PLAIN
+from analysis.systems.system import System
 
 _SAMPLE: Final = 50
 """Records from which a log's names are read."""

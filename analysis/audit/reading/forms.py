@@ -14,12 +14,12 @@ from typing import Final, final
 
 from analysis.audit.reading.lines import Record
 from analysis.audit.reading.numbers import number
-from analysis.audit.systems.areal import AREAL
-from analysis.audit.systems.plain import PLAIN
-from analysis.audit.systems.prime_rl import PRIME_RL
-from analysis.audit.systems.system import System
-from analysis.audit.systems.trl import TRL
-from analysis.audit.systems.verl import VERL
+from analysis.systems.areal import AREAL
+from analysis.systems.plain import PLAIN
+from analysis.systems.prime_rl import PRIME_RL
+from analysis.systems.system import System
+from analysis.systems.trl import TRL
+from analysis.systems.verl import VERL
 
 FIELDS: Final[Mapping[str, str]] = {
     "update": "number of the update that trained it",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from analysis.audit.columns import KNOWN
 from analysis.audit.reading.lines import Record
-from analysis.audit.systems.known import SYSTEMS
-from analysis.audit.systems.plain import PLAIN
-from analysis.audit.systems.system import System
+from analysis.systems.columns import KNOWN, PREFIX
+from analysis.systems.known import SYSTEMS
+from analysis.systems.plain import PLAIN
+from analysis.systems.system import System
 
 UPDATE_NAMES: Final = (
     "update",
@@ -45,7 +45,8 @@ class Naming:
             return None
         name = theirs.rsplit(_PANEL, 1)[-1]
         found = self.aliases.get(theirs) or self.aliases.get(name) or metric(self.system, name)
-        return found or (name if name in KNOWN else None)
+        own = name.removeprefix(PREFIX)
+        return found or (own if own in KNOWN else None)
 
     def sign(self, theirs: str) -> float:
         return -1.0 if theirs.rsplit(_PANEL, 1)[-1] in self.system.negated else 1.0

@@ -14,8 +14,8 @@ from typing import Final, final
 import numpy as np
 import pandas as pd
 
-from analysis.audit.columns import COLUMNS
 from analysis.audit.reading.numbers import is_sound
+from analysis.systems.columns import COLUMNS
 
 MAX_NAMES: Final = 10_000
 

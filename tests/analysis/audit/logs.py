@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from analysis.audit.systems.plain import PLAIN
-from analysis.audit.systems.prime_rl import PRIME_RL
-from analysis.audit.systems.skyrl import SKYRL
-from analysis.audit.systems.system import System
-from analysis.audit.systems.trl import TRL
-from analysis.audit.systems.verl import VERL
+from analysis.systems.plain import PLAIN
+from analysis.systems.prime_rl import PRIME_RL
+from analysis.systems.skyrl import SKYRL
+from analysis.systems.system import System
+from analysis.systems.trl import TRL
+from analysis.systems.verl import VERL
 
 Series = dict[str, np.ndarray]
 

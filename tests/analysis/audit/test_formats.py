@@ -7,11 +7,11 @@ import math
 import pandas as pd
 import pytest
 
-from analysis.audit.columns import COLUMNS, KNOWN
 from analysis.audit.examine import examine
 from analysis.audit.load import load
 from analysis.audit.reading.own_run import read_run
-from analysis.audit.systems.known import ALL
+from analysis.systems.columns import COLUMNS, KNOWN
+from analysis.systems.known import ALL
 from simulator.eventlog import Recorder
 from simulator.experiments import groups
 from simulator.pipeline.pipeline import run as simulate

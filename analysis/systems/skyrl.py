@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
 
 SKYRL: Final = System(
     name="SkyRL",
@@ -22,6 +22,7 @@ SKYRL: Final = System(
         "async/staleness_max": "lag_max",
         "async/staleness_violation_count": "violations",
         "async/discard_rate": "dropped_share",
+        "async/discarded_count": "dropped_stale",
         "policy/rollout_train_logprobs_abs_diff_mean": "logprob_gap_mean",
         "policy/ppo_clip_ratio": "clip_fraction",
         "policy/policy_entropy": "entropy",
@@ -29,6 +30,7 @@ SKYRL: Final = System(
         "policy/final_loss": "loss",
         "policy/policy_loss": "loss",
         "reward/avg_raw_reward": "reward_mean",
+        "reward/zero_std_group_fraction": "zero_variance_share",
         "generate/avg_num_tokens": "response_length_mean",
         "timing/step": "step_s",
         "timing/wait_for_generation_buffer": "trainer_wait_s",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
 
 PRIME_RL: Final = System(
     name="prime-rl",
@@ -31,6 +31,8 @@ PRIME_RL: Final = System(
         "is_masked/mean": "masked_fraction",
         "is_masked_low/mean": "masked_low",
         "is_masked_high/mean": "masked_high",
+        "masked_advantage_positive/mean": "masked_that_are_positive",
+        "masked_advantage_negative/mean": "masked_that_are_negative",
         "entropy/all/mean": "entropy",
         "entropy/mean": "entropy",
         "optim/grad_norm": "grad_norm",

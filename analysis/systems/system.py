@@ -47,7 +47,10 @@ class System:
     lag: str
     """What a lag of 1 is, and of which token."""
     metrics: Mapping[str, str]
-    """Its name for a quantity -> the column here (`analysis.audit.columns`)."""
+    """Its name for a quantity -> the column here (`analysis.systems.columns`).
+
+    A log is read by all of its names and written by the first that a column has: the one in use.
+    """
     changes: Changes
     negated: frozenset[str] = field(default_factory=frozenset)
     """Its names whose sign is the other one here."""

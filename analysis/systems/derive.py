@@ -1,11 +1,17 @@
-"""Which columns follow from what a log holds in their place? Shares from seconds, counts from totals."""
+"""Which columns follow from what a log holds in their place, and what stands in place of a column?
+
+Reading: shares from seconds, counts from totals. Writing: the same the other way round, where it has one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from analysis.audit.columns import COLUMNS
+from analysis.systems.columns import COLUMNS
 
 
 def derive(table: pd.DataFrame) -> pd.DataFrame:
@@ -21,12 +27,34 @@ def derive(table: pd.DataFrame) -> pd.DataFrame:
         "refused": _minus(table, "update_successful"),
         "dropped_stale": _increase(table, "dropped_stale_total"),
         "dropped_share": _ratio_of_increases(table),
+        "masked_positive": _product(table, "masked_that_are_positive", "masked_fraction"),
+        "masked_negative": _product(table, "masked_that_are_negative", "masked_fraction"),
     }
     kept = table[[name for name in table.columns if name in COLUMNS]].copy()
     for name, values in made.items():
         if values is not None and name not in kept.columns:
             kept[name] = values
     return kept
+
+
+def in_place(table: pd.DataFrame) -> dict[str, pd.Series[float]]:
+    """What a log may hold in place of a column of the table, by the name of the part."""
+    made = {
+        "signal_share": _minus(table, "zero_variance_share"),
+        "update_successful": _minus(table, "refused"),
+        "masked_that_are_positive": _part(table, "masked_positive", "masked_fraction"),
+        "masked_that_are_negative": _part(table, "masked_negative", "masked_fraction"),
+    }
+    return {name: values for name, values in made.items() if values is not None}
+
+
+REPLACES: Final[Mapping[str, str]] = {
+    "signal_share": "zero_variance_share",
+    "update_successful": "refused",
+    "masked_that_are_positive": "masked_positive",
+    "masked_that_are_negative": "masked_negative",
+}
+"""A part that says all that a column does -> the column."""
 
 
 def _share(table: pd.DataFrame, part: str, whole: str) -> pd.Series[float] | None:
@@ -45,6 +73,17 @@ def _no_signal(table: pd.DataFrame) -> pd.Series[float] | None:
 
 def _minus(table: pd.DataFrame, name: str) -> pd.Series[float] | None:
     return 1.0 - table[name] if name in table.columns else None
+
+
+def _product(table: pd.DataFrame, part: str, whole: str) -> pd.Series[float] | None:
+    return table[part] * table[whole] if {part, whole} <= set(table.columns) else None
+
+
+def _part(table: pd.DataFrame, part: str, whole: str) -> pd.Series[float] | None:
+    """A share of a share; of nothing it is 0, as systems log it."""
+    if not {part, whole} <= set(table.columns):
+        return None
+    return (table[part] / table[whole].where(table[whole] > 0)).where(table[whole] != 0, 0.0)
 
 
 def _increase(table: pd.DataFrame, name: str) -> pd.Series[float] | None:

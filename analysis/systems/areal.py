@@ -8,7 +8,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
+
+_SCOPES: Final = ("ppo_actor", "grpo_actor")
+"""The second is of older versions."""
+_NEGATED: Final = ("approx_kl", "behave_approx_kl")
+_OF_THE_ACTOR: Final = {
+    "update/version_stats/sample_staleness_theta_avg": "lag_mean",
+    "update/approx_kl/avg": "kl_update",
+    "update/behave_approx_kl/avg": "kl_k1",
+    "behave_cap_ratio": "masked_fraction",
+    "update/clip_ratio/avg": "clip_fraction",
+    "update/entropy/avg": "entropy",
+    "update/grad_norm": "grad_norm",
+    "update/actor_loss/avg": "loss",
+    "update/update_successful": "update_successful",
+    "task_reward/avg": "reward_mean",
+    "task_reward/min": "reward_min",
+    "task_reward/max": "reward_max",
+}
 
 AREAL: Final = System(
     name="AReaL",
@@ -19,18 +37,10 @@ AREAL: Final = System(
         "rollout's lag"
     ),
     metrics={
-        "ppo_actor/update/version_stats/sample_staleness_theta_avg": "lag_mean",
-        "ppo_actor/update/approx_kl/avg": "kl_update",
-        "ppo_actor/update/behave_approx_kl/avg": "kl_k1",
-        "ppo_actor/behave_cap_ratio": "masked_fraction",
-        "ppo_actor/update/clip_ratio/avg": "clip_fraction",
-        "ppo_actor/update/entropy/avg": "entropy",
-        "ppo_actor/update/grad_norm": "grad_norm",
-        "ppo_actor/update/actor_loss/avg": "loss",
-        "ppo_actor/update/update_successful": "update_successful",
-        "ppo_actor/task_reward/avg": "reward_mean",
+        **{f"{scope}/{theirs}": ours for scope in _SCOPES for theirs, ours in _OF_THE_ACTOR.items()},
+        "rollout/reward": "reward_mean",
     },
-    negated=frozenset({"ppo_actor/update/approx_kl/avg", "ppo_actor/update/behave_approx_kl/avg"}),
+    negated=frozenset(f"{scope}/update/{name}/avg" for scope in _SCOPES for name in _NEGATED),
     changes=Changes(
         lag="lower rollout.max_head_offpolicyness or rollout.max_concurrent_rollouts",
         drift=(

@@ -1,4 +1,4 @@
-"""Under which names do all logs meet, and in which units? One row an update."""
+"""Under which names do all logs meet, read or written, and in which units? One row an update."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ COLUMNS: Final[Mapping[str, str]] = {
     "clip_fraction": "share of tokens whose ratio was clipped",
     "clip_low": "share of tokens clipped below",
     "clip_high": "share of tokens clipped above",
+    "clip_positive": "share of tokens clipped with a positive advantage",
+    "clip_negative": "share of tokens clipped with a negative advantage",
+    "clip_dual": "share of tokens with a negative advantage whose loss the dual clip bounds",
     "masked_fraction": "share of tokens (or sequences) that a mask took out of the loss",
     "masked_low": "share of tokens masked for a ratio that fell",
     "masked_high": "share of tokens masked for a ratio that rose",
+    "masked_positive": "share of tokens masked with a positive advantage",
+    "masked_negative": "share of tokens masked with a negative advantage",
     "entropy": "mean entropy of the policy over tokens, in nats",
     "reward_mean": "mean reward of a rollout",
     "reward_std": "standard deviation of the reward within an update (or its groups)",
@@ -55,6 +60,8 @@ PARTS: Final[Mapping[str, str]] = {
     "signal_share": "share of groups whose rewards differ",
     "all_failed_share": "share of groups in which every rollout failed",
     "all_solved_share": "share of groups in which every rollout succeeded",
+    "masked_that_are_positive": "share of the masked tokens whose advantage is positive",
+    "masked_that_are_negative": "share of the masked tokens whose advantage is negative",
     "update_successful": "1 if the update was made",
     "generated_total": "rollouts generated so far",
     "dropped_stale_total": "rollouts dropped for their age so far",
@@ -63,3 +70,6 @@ PARTS: Final[Mapping[str, str]] = {
 """What a log may hold in place of a column; `derive` makes columns of them."""
 
 KNOWN: Final = frozenset(COLUMNS) | frozenset(PARTS)
+
+PREFIX: Final = "policylag/"
+"""Before one of our names in a log that is written in the words of a system that has none for it."""

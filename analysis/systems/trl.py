@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
 
 TRL: Final = System(
     name="TRL",

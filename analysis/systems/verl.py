@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
 
 _CORRECTION: Final = {
     "kl": "kl_k1",
@@ -38,6 +38,7 @@ VERL: Final = System(
         "training/rollout_actor_probs_pearson_corr": "prob_correlation",
         "actor/ppo_kl": "kl_update",
         "actor/pg_clipfrac": "clip_fraction",
+        "actor/pg_clipfrac_lower": "clip_dual",
         "actor/entropy": "entropy",
         "actor/grad_norm": "grad_norm",
         "actor/pg_loss": "loss",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from analysis.audit.systems.system import Changes, System
+from analysis.systems.system import Changes, System
 
 PLAIN: Final = System(
     name="unknown",
@@ -58,7 +58,11 @@ POLICYLAG: Final = replace(
         "k3": "kl_k3",
         "ess_token": "ess",
         "clipped_fraction": "clip_fraction",
+        "clipped_positive_fraction": "clip_positive",
+        "clipped_negative_fraction": "clip_negative",
         "masked_fraction": "masked_fraction",
+        "masked_positive_fraction": "masked_positive",
+        "masked_negative_fraction": "masked_negative",
         "entropy": "entropy",
         "reward": "reward_mean",
         "gradient_norm": "grad_norm",
