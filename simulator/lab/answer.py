@@ -26,8 +26,8 @@ def answer(asked: Asked) -> Run:
     """Run it, with progress on stderr.
 
     Raises:
-        BadInputError: the estimator refuses an option or what it is given, a recorded update cannot be
-            replayed, or a checkpoint belongs to another run.
+        BadInputError: the estimator refuses an option or what it is given, a warm start does not reach its
+            accuracy, a recorded update cannot be replayed, or a checkpoint belongs to another run.
         KeyboardInterrupt: after saying that a checkpoint is kept, if there is one.
     """
     config, options = asked.config, asked.options

@@ -56,6 +56,8 @@ class _Played(_Record):
     heads: Annotated[int, Field(ge=1, le=64)] = 2
     warm_start_accuracy: Annotated[float, Field(gt=0, le=1)] = 0.4
     """Mean reward at which teaching by demonstrations stops and learning by reward begins."""
+    warm_start_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
+    """Batches of demonstrations at most; a run whose model is not that good by then does not begin."""
     evaluate_every: Annotated[int, Field(ge=1)] = 20
     """Updates between two measurements on held-out prompts."""
     after_push: Literal["keep_cache", "recompute_cache"] = "keep_cache"

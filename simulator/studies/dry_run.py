@@ -7,7 +7,7 @@ import json
 import os
 from typing import Final
 
-from simulator.command_line import StudyOptions
+from simulator.command_line import StudyOptions, bad_input
 from simulator.progress import duration, progress
 from simulator.studies.ask import Asked
 from simulator.studies.forecast import Forecast, Kind, forecast, kinds
@@ -22,9 +22,14 @@ METHOD: Final = (
 
 
 def dry_run(asked: Asked) -> str:
-    """What a study would run, in words or as JSON; nothing is written."""
+    """What a study would run, in words or as JSON; nothing is written.
+
+    Raises:
+        BadInputError: a run cannot begin: its warm start does not reach its accuracy, say.
+    """
     cells = missing(asked.chosen, asked.out)
-    with progress(len(kinds(cells)), "trials", silent=asked.options.silent) as advance:
+    trials = progress(len(kinds(cells)), "trials", silent=asked.options.silent)
+    with bad_input("study: "), trials as advance:
         found = forecast(cells, asked.out, jobs=_at_once(asked.options), advance=advance)
     return to_json(found) if asked.options.json else text(found)
 

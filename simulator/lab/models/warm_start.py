@@ -59,6 +59,10 @@ class WarmStart:
             )
 
 
+class NotReachedError(ValueError):
+    """Teaching ended below the accuracy that was asked for."""
+
+
 class Lessons(NamedTuple):
     """Which numbers the teaching uses."""
 
@@ -81,7 +85,7 @@ def taught(game: Game, sizes: Sizes, seed: int, recipe: WarmStart, lessons: Less
         lessons: prompts and uniforms.
 
     Raises:
-        RuntimeError: the accuracy was not reached in `most_steps`.
+        NotReachedError: the accuracy was not reached in `most_steps`.
     """
     threads = torch.get_num_threads()
     # More threads would add in another order, and make another model.
@@ -120,9 +124,9 @@ def _teach(game: Game, model: Gpt, recipe: WarmStart, lessons: Lessons) -> Gpt:
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    raise RuntimeError(
-        f"{recipe.most_steps} steps of {recipe.batch} demonstrations did not bring {game!r} to an accuracy of"
-        f" {recipe.accuracy}: the best was {best:.3f}, the last loss {loss.item():.3f}"
+    raise NotReachedError(
+        f"world.warm_start_accuracy is {recipe.accuracy}: {recipe.most_steps} steps (warm_start_steps)"
+        f" of {recipe.batch} demonstrations reached {best:.3f} at best; the last loss was {loss.item():.3f}"
     )
 
 

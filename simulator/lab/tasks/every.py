@@ -51,7 +51,7 @@ def task_of(world: World, seed: int, *, cache: Path | None = None) -> Task:
         game,
         seed=seed,
         sizes=Sizes(width=world.width, depth=world.depth, heads=world.heads),
-        warm_start=WarmStart(accuracy=world.warm_start_accuracy),
+        warm_start=WarmStart(accuracy=world.warm_start_accuracy, most_steps=world.warm_start_steps),
         evaluate_every=world.evaluate_every,
         crossing=_CROSSINGS[world.after_push],
         left_out=_left_out(world, game),

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.lab.models.warm_start import Lessons, WarmStart, default_cache, digest, taught, warm_started
+from simulator.lab.models.warm_start import (
+    Lessons,
+    NotReachedError,
+    WarmStart,
+    default_cache,
+    digest,
+    taught,
+    warm_started,
+)
 from tests.simulator.lab.models.small import SIZES, Sums
 
 GAME = Sums()
@@ -108,7 +116,8 @@ def test_it_stops_at_the_accuracy():
 
 
 def test_an_accuracy_out_of_reach_is_an_error_with_its_numbers():
-    with pytest.raises(RuntimeError, match=r"20 steps of 32 .* accuracy of 1.0: the best was 0\.\d+"):
+    said = r"world.warm_start_accuracy is 1.0: 20 steps .* of 32 demonstrations reached 0\.\d+ at best"
+    with pytest.raises(NotReachedError, match=said):
         taught(HALF, SIZES, 0, dataclasses.replace(HALF_RECIPE, accuracy=1.0, most_steps=20), lessons())
 
 
