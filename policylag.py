@@ -161,12 +161,28 @@ def audit(words: list[str]) -> int:
     return answer(words, run_tyro, bad_input)
 
 
+def export(words: list[str]) -> int:
+    """metrics of recorded runs, in the words and files of other tools"""
+    from analysis.export.ask import answer
+    from simulator.command_line import bad_input, run_tyro
+
+    return answer(words, run_tyro, bad_input)
+
+
 def full(words: list[str]) -> int:
     """real vLLM engines and an FSDP trainer, the same estimator"""
     from full_runs.command import ask, conduct
 
     asked = conduct(ask(words))
     return 0 if asked.options.json else report([str(asked.run_folder)])
+
+
+def calibrate(words: list[str]) -> int:
+    """which constants make the simulator behave as a recorded run, and what does it then foretell?"""
+    from full_runs.calibrate.command import answer
+
+    print(answer(words))
+    return 0
 
 
 COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
@@ -179,12 +195,14 @@ COMMANDS: Final[Mapping[str, Callable[[list[str]], int]]] = {
     "bias": bias,
     "check": check,
     "full": full,
+    "calibrate": calibrate,
     "audit": audit,
+    "export": export,
 }
 
 
 def _overview() -> str:
-    lines = [f"  {name:9} {command.__doc__}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:10} {command.__doc__}" for name, command in COMMANDS.items()]
     usage = "usage: policylag SUBCOMMAND [EXPERIMENT] [--field value ...] [--config FILE]"
     return "\n".join([usage, "", *lines, "", "policylag SUBCOMMAND --help lists its fields."])
 
