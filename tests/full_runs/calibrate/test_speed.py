@@ -96,7 +96,9 @@ def test_a_step_that_was_planted_is_found():
     assert constants["prefill_s"].estimate == pytest.approx(0, abs=1e-4)
     # The three are hard to tell apart while 20 to 32 rollouts run: what they come to there is not.
     assert c == pytest.approx(1e-6, rel=0.2)
-    assert a + 30 * b + 4500 * c == pytest.approx(0.01 + 30e-4 + 45e-4, rel=0.01)
+    own = served(log)
+    n, held = own.running.mean(), own.held_tokens.mean()
+    assert a + b * n + c * held == pytest.approx(0.01 + 1e-4 * n + 1e-6 * held, rel=0.01)
 
 
 def test_a_prefill_that_was_planted_is_found():
