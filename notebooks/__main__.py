@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Final
 
 from nbclient.exceptions import CellExecutionError
 
 from notebooks.execution import FOLDER, executed, paths, read, written
+
+COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def main(words: list[str], folder: Path = FOLDER) -> int:
@@ -29,7 +33,7 @@ def main(words: list[str], folder: Path = FOLDER) -> int:
             notebook = executed(read(path), folder)
         except CellExecutionError as error:
             failed += 1
-            print(f"{path.name}: a cell failed; the file stays as it was\n{error}", file=sys.stderr)
+            print(f"{path.name}: a cell failed; the file stays as it was\n{COLOUR.sub('', str(error))}", file=sys.stderr)
             continue
         # Written beside and renamed: an interrupt leaves the old file whole.
         beside = path.with_suffix(".part")

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 FOLDER: Final = Path(__file__).resolve().parent
 LIMIT_S: Final = 600
 """Of one cell: a notebook takes seconds, but machines may be busy."""
+START_LIMIT_S: Final = 180
 METADATA: Final = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
@@ -52,11 +53,15 @@ def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
             fresh,
             kernel_name="python3",
             timeout=LIMIT_S,
+            startup_timeout=START_LIMIT_S,
             coalesce_streams=True,
             record_timing=False,
             store_widget_state=False,
             resources={"metadata": {"path": str(folder)}},
         )
+        # Sockets in a folder: a port may be taken between its choice and its use.
+        kernel = client.create_kernel_manager()
+        kernel.transport, kernel.ip = "ipc", f"{settings}/kernel"
         client.execute(env=env)
     return kept(fresh)
 
