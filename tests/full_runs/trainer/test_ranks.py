@@ -1,6 +1,8 @@
 """Two ranks under torchrun: the same parameters as the lab's learner, and as one rank."""
 
+import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,11 +15,14 @@ from full_runs.trainer.build import built
 from full_runs.trainer.layout import PADDED
 from full_runs.trainer.message import Message, of_lesson, to_bytes
 from full_runs.trainer.rows import plan
+from simulator.lab.parts import Lesson
 from tests.full_runs.trainer import tiny, two_ranks
 
 pytest.importorskip("transformers", reason=tiny.WHY)
 
 UPDATES = 20
+BROKEN = 1
+"""The update that is refused, of three."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +37,8 @@ def ended(tmp_path_factory):
             lesson = tiny.lesson(update, rollouts=1 if name == "few" else tiny.ROLLOUTS)
             if name == "masked":
                 lesson = tiny.without_actions(lesson, of_the_second_rank(lesson))
+            if name == "broken" and update == BROKEN:
+                lesson = with_an_infinite_reward(lesson, of_the_second_rank(lesson)[0])
             lesson = tiny.sampled_by(learner.policy, lesson)
             file = folder / f"{name}-lesson-{update:02d}"
             file.write_bytes(to_bytes(Message({}, of_lesson(lesson))))
@@ -57,13 +64,20 @@ def of_the_second_rank(lesson):
     return [row for piece in plan(lengths, 2, cost=PADDED.cost, tokens_at_once=24)[1] for row in piece]
 
 
+def with_an_infinite_reward(lesson, row):
+    rewards = lesson.batch.rewards.clone()
+    rewards[row, lesson.batch.action_mask[row]] = math.inf
+    return Lesson(prompts=lesson.prompts, batch=dataclasses.replace(lesson.batch, rewards=rewards))
+
+
 def seen_by(folder, rank):
     return json.loads((folder / f"seen-{rank}.json").read_text())
 
 
 @pytest.mark.parametrize("name", two_ranks.NAMES)
 def test_two_ranks_end_where_the_lab_ends(ended, name):
-    """GRPO with DIS in micro-batches, SAO with its critic, one rollout for both, a rank without actions."""
+    """GRPO with DIS in micro-batches, SAO with its critic; then one rollout for both ranks, a rank without
+    actions, and an update in which a rollout of one rank has an infinite reward."""
     folder, model, learners = ended
     end = tiny.weights(learners[name].policy)
     assert tiny.apart(tiny.weights(tiny.policy(str(folder / f"{name}-weights"))), end) < 1e-5
@@ -72,10 +86,11 @@ def test_two_ranks_end_where_the_lab_ends(ended, name):
 
 
 @pytest.mark.parametrize("name", two_ranks.NAMES)
-def test_ranks_say_the_same_and_neither_refuses(ended, name):
+def test_ranks_say_the_same_and_both_refuse_what_is_not_finite_on_one(ended, name):
     first, second = (seen_by(ended[0], rank)[name] for rank in (0, 1))
     assert repr(first) == repr(second)
-    assert not any(update["refused"] for update in first)
+    refused = [number for number, update in enumerate(first) if update["refused"]]
+    assert refused == ([BROKEN] if name == "broken" else [])
 
 
 def test_the_norm_is_of_all_ranks_and_the_parts_are_their_own(ended):

@@ -20,7 +20,7 @@ from full_runs.trainer.ranks import Ranks, joined, total_norm
 from full_runs.trainer.weights import save_weights
 from simulator.lab.parts import Lesson
 
-NAMES = ("grpo_dis", "sao", "few", "masked")
+NAMES = ("grpo_dis", "sao", "few", "masked", "broken")
 SAVED_AFTER = 2
 
 
