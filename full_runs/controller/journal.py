@@ -16,6 +16,7 @@ from typing import Any, Literal, final
 
 from full_runs.controller.records import Asked, Made
 from full_runs.controller.resume import Past, past_of, rollout_rows
+from full_runs.controller.stalls import Spell, without_stalls
 from simulator.eventlog import EventLog, Recorder
 
 
@@ -129,13 +130,15 @@ def event_log(facts: Iterable[Mapping[str, Any]]) -> EventLog:
     """
     facts = list(facts)
     recorder, pushed, updates = Recorder(), dict[int, float](), dict[int, dict[str, Any]]()
+    intervals: list[dict[str, Any]] = []
+    stalls: list[Spell] = []
     for fact in facts:
         row = {name: value for name, value in fact.items() if name != "kind"}
         match fact["kind"]:
             case "segment":
                 recorder.add_segment(**row)
             case "interval":
-                recorder.add_interval(**row)
+                intervals.append(row)
             case "update":
                 updates[row["version"]] = row
             case "measured":
@@ -143,10 +146,13 @@ def event_log(facts: Iterable[Mapping[str, Any]]) -> EventLog:
                 updates[row["version"]] = known | {"metrics": known["metrics"] | row["metrics"]}
             case "push":
                 pushed[row["version"]] = row["published_s"]
+                stalls.append((row["published_s"] - row["stood_still_s"], row["published_s"]))
             case "resume":
                 for after in (updates, pushed):
                     for version in [version for version in after if version > row["version"]]:
                         del after[version]
+    for row in without_stalls(intervals, stalls):
+        recorder.add_interval(**row)
     for row in rollout_rows(facts).values():
         recorder.add_rollout(**row)
     for row in updates.values():

@@ -25,7 +25,7 @@ def written(tmp_path):
     )  # fmt: skip
     row = rollout_row(first, done, status="trained", group_ready_s=5.0, consumed_s=6.0, consumed_version=3)
     journal.write("rollout", **row)
-    journal.write("push", version=5, published_s=9.0, save_s=0.1)
+    journal.write("push", version=5, published_s=9.0, save_s=0.1, stood_still_s=0.5)
     yield journal
     journal.close()
 
@@ -49,6 +49,16 @@ def test_an_update_is_published_with_the_first_push_that_holds_it(written):
 def test_intervals_and_segments_are_rows(written):
     log = event_log(lines(written.path))
     assert log.intervals.num_rows == log.segments.num_rows == 1
+
+
+def test_a_slot_whose_engine_stands_still_for_a_push_does_not_decode(written):
+    written.interval("engine-0/slot-0", "busy", "decode", 8.0, 10.0)
+    rows = event_log(lines(written.path)).intervals.to_pylist()[1:]
+    assert [(r["state"], r["cause"], r["start_s"], r["end_s"]) for r in rows] == [
+        ("busy", "decode", 8.0, 8.5),
+        ("idle", "sync", 8.5, 9.0),
+        ("busy", "decode", 9.0, 10.0),
+    ]
 
 
 def test_a_line_that_was_cut_off_costs_nothing_else(written):

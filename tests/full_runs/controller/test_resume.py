@@ -45,12 +45,12 @@ def update(version: int) -> dict[str, Any]:
 FACTS = [
     row(0, "trained", 0, consumed_version=0, consumed_s=1.0),
     update(1),
-    {"kind": "push", "version": 1, "published_s": 2.5},
+    {"kind": "push", "version": 1, "published_s": 2.5, "stood_still_s": 0.1},
     {"kind": "checkpoint", "version": 1},
     row(1, "dropped", 0, reason="too_old", consumed_version=1, consumed_s=3.0),
     row(2, "trained", 1, consumed_version=1, consumed_s=3.0),
     update(2),
-    {"kind": "push", "version": 2, "published_s": 4.5},
+    {"kind": "push", "version": 2, "published_s": 4.5, "stood_still_s": 0.1},
     row(3, "queued", 1),
     row(4, "in_flight"),
 ]
