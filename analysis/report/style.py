@@ -33,6 +33,7 @@ figure h3 { font-size: 1rem; margin: 0 0 .25rem; }
 figure svg { display: block; width: 100%; max-width: 36rem; height: auto; }
 .supported { color: var(--good); font-weight: 600; }
 .contradicted { color: var(--bad); font-weight: 600; }
+.not-run { color: var(--open); }
 .not-separable { color: var(--open); font-weight: 600; }
 dl { margin: 0; }
 dt { font-weight: 600; margin-top: .6rem; }

@@ -48,6 +48,10 @@ def print_study(report: Report, console: Console) -> None:
         )
     )
     for row in _rows(report).itertuples():
+        if row.missing_arms:
+            line = f"{row.id} {row.verdict}: {row.claim}. {row.n}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            continue
         bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval)")
         interval = f"{row.estimate:+.3g} {bounds}"
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"

@@ -49,8 +49,11 @@ def headline(
             f"engines {row['engine_idle']:.0%} idle."
         )
     if verdicts:
-        kinds = ("supported", "contradicted", "not separable")
-        counts = ", ".join(f"{sum(v.verdict == kind for v in verdicts)} {kind}" for kind in kinds)
+        found = {
+            kind: sum(v.verdict == kind for v in verdicts)
+            for kind in ("supported", "contradicted", "not separable", "not run")
+        }
+        counts = ", ".join(f"{n} {kind}" for kind, n in found.items() if n or kind != "not run")
         said.append(f"Of {len(verdicts)} claims: {counts}.")
     return " ".join(said)
 
@@ -128,6 +131,8 @@ def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 
 
 def _found(row: pd.Series[Any]) -> str:
+    if row["missing_arms"]:
+        return str(row["n"])
     if math.isnan(row["estimate"]):
         return "no value"
     return f"{row['estimate']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
@@ -142,6 +147,8 @@ def _claimed(row: pd.Series[Any]) -> str:
 
 def _tested(row: pd.Series[Any]) -> str:
     """Test, p value, its correction for the number of claims, kind of interval, and n."""
+    if row["missing_arms"]:
+        return str(row["test"])
     interval = f"interval: {row['interval']}; {row['n']}"
     if math.isnan(row["p_value"]):
         return f"{row['test']}; {interval}"
@@ -150,7 +157,9 @@ def _tested(row: pd.Series[Any]) -> str:
 
 def multiplicity(verdicts: Sequence[Verdict]) -> str:
     """How many claims were judged, and which of the decided ones would stand if that is corrected for."""
-    rows = verdict_rows(verdicts)
+    rows = verdict_rows([v for v in verdicts if v.verdict != "not run"])
+    if rows.empty:
+        return "No claim was judged: of each an arm was not run."
     tested = rows.loc[rows["p_value"].notna()]
     said = f"{len(rows)} claims, each judged on its own at its stated confidence; no verdict is corrected."
     if len(tested) < 2:

@@ -36,10 +36,16 @@ class Evidence:
     seeds: int
     """Pairs of seeds, or seeds of the smaller arm: what there is least of."""
     note: str = ""
+    missing_arms: tuple[str, ...] = ()
+    """Arms that the claim names and that have no run at all: there is no evidence, and not by chance."""
 
 
 def evidence(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
     """Evidence for or against one claim, from a table with one row a run."""
+    named = (hypothesis.better_arm, hypothesis.worse_arm, *hypothesis.arms)
+    missing = tuple(arm for arm in named if arm and not (outcomes["arm"] == arm).any())
+    if missing:
+        return _nothing(hypothesis, missing)
     return _KINDS[hypothesis.kind](hypothesis, outcomes)
 
 
@@ -62,8 +68,6 @@ def _event_share(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Evidence:
     counts = [(int(arm.sum()), len(arm)) for arm in (better, worse)]
     n = ", ".join(f"{events} of {seeds}" for events, seeds in counts)
     (events_a, n_a), (events_b, n_b) = counts
-    if min(n_a, n_b) == 0:
-        return _nothing(hypothesis, "Fisher exact", n)
     # Better means more events if "higher", fewer if "lower": put the arm with more first.
     first, second = (counts[0], counts[1]) if hypothesis.direction == "higher" else (counts[1], counts[0])
     interval = share_difference(*first, *second, confidence=hypothesis.confidence)
@@ -164,15 +168,15 @@ def _sign(hypothesis: Hypothesis) -> float:
     return 1.0 if hypothesis.direction == "higher" else -1.0
 
 
-def _nothing(hypothesis: Hypothesis, test: str, n: str) -> Evidence:
+def _nothing(hypothesis: Hypothesis, missing: tuple[str, ...]) -> Evidence:
     interval, p_value = t_interval([], confidence=hypothesis.confidence)
     return Evidence(
         interval=interval,
         p_value=p_value,
-        test=test,
-        n=n,
+        test="not judged",
+        n=f"no run of {' and '.join(missing)}",
         seeds=0,
-        note="an arm has no run",
+        missing_arms=missing,
     )
 
 

@@ -4,7 +4,8 @@ One rule for every kind of claim: an interval for "how much better", wholly abov
 that was claimed to matter, supports the claim; wholly below, it contradicts it; otherwise the verdict is
 "not separable", which is a finding, not a failure. A fitted quantity is claimed to lie between two values:
 wholly inside supports, wholly outside contradicts. Levels are per claim: of many judged at 95 %, one
-interval in twenty misses, so a report states how many were judged.
+interval in twenty misses, so a report states how many were judged. A claim of which an arm has no run at
+all is "not run", and none of those.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from analysis.statistics.intervals import Interval
 from analysis.verdicts.evidence import Evidence, evidence
 from simulator.studies.hypothesis import Hypothesis
 
-Judgement = Literal["supported", "contradicted", "not separable"]
+Judgement = Literal["supported", "contradicted", "not separable", "not run"]
 MINIMUM_SEEDS: Final = 3
 """Below it nothing is decided: with two seeds an interval rests on one difference and on being normal."""
 
@@ -43,7 +44,8 @@ class Verdict:
     def note(self) -> str:
         """What a reader must know beside the numbers."""
         few = f"fewer than {MINIMUM_SEEDS} seeds decide nothing"
-        notes = [self.evidence.note, few if self.evidence.seeds < MINIMUM_SEEDS else ""]
+        too_few = self.verdict != "not run" and self.evidence.seeds < MINIMUM_SEEDS
+        notes = [self.evidence.note, few if too_few else ""]
         return "; ".join(note for note in notes if note)
 
     @property
@@ -84,6 +86,8 @@ def judge_all(hypotheses: Sequence[Hypothesis], outcomes: pd.DataFrame) -> list[
 def decide(found: Evidence, beyond: float) -> Judgement:
     """The one rule. A test that is not the interval's own must agree before a difference is asserted."""
     interval = found.interval
+    if found.missing_arms:
+        return "not run"
     if math.isnan(found.p_value) or found.seeds < MINIMUM_SEEDS:
         return "not separable"
     certain = found.p_value <= 1 - interval.confidence
@@ -98,6 +102,8 @@ def decide(found: Evidence, beyond: float) -> Judgement:
 def decide_between(found: Evidence, between: tuple[float, float]) -> Judgement:
     """An interval wholly inside supports, one wholly outside contradicts."""
     low, high = found.interval.low, found.interval.high
+    if found.missing_arms:
+        return "not run"
     if math.isnan(low) or math.isnan(high) or found.seeds < MINIMUM_SEEDS:
         return "not separable"
     if between[0] <= low and high <= between[1]:
@@ -139,6 +145,7 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
                 "test": v.evidence.test,
                 "interval": v.interval.method,
                 "note": v.note,
+                "missing_arms": list(v.evidence.missing_arms),
                 "source": v.hypothesis.source,
             }
             for v, p_holm in zip(verdicts, adjusted, strict=True)

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import json
 import math
@@ -8,7 +9,9 @@ from rich.console import Console
 
 from analysis.measures.collapse import Criteria
 from analysis.report.build import figure_files, judged
+from analysis.report.page import data_table
 from analysis.report.terminal import print_study, run_json, run_text, study_json
+from analysis.report.words import claims, multiplicity
 from analysis.study import summarise
 from simulator.studies.hypothesis import Hypothesis
 from tests.analysis.factories import recorded, run_of
@@ -50,6 +53,23 @@ def test_the_parts_of_the_lag_are_one_line_and_four_numbers():
     assert [line.split()[0] for line in lines] == ["mean_lag", "lag_split", "fate"]
     assert lines[1].endswith("generation 1 + group wait 2.5 + queue 0.25 + trainer ahead 1.5")
     assert json.loads(run_json(outcomes)) == outcomes
+
+
+def test_a_claim_about_an_arm_that_was_left_out_reads_not_run_everywhere(report):
+    gone = dataclasses.replace(CLAIM, id="H2", worse_arm="gone")
+    said = judged(report.study, hypotheses=[CLAIM, gone], title="one arm")
+    out = io.StringIO()
+    print_study(said, Console(file=out, width=80))
+    line = next(line for line in out.getvalue().splitlines() if line.startswith("H2"))
+    assert line == "H2 not run: [b] learns faster than [a]. no run of gone"
+    row = json.loads(study_json(said))["claims"][1]
+    assert (row["verdict"], row["missing_arms"], row["estimate"]) == ("not run", ["gone"], None)
+    assert "Of 2 claims: 1 supported, 0 contradicted, 0 not separable, 1 not run." in said.headline
+    table = data_table(claims(said.verdicts), corner="id")
+    assert '<span class="not-run">not run</span>' in table
+    assert "no run of gone; claimed: more than 0" in table
+    assert multiplicity(said.verdicts).startswith("1 claims, each judged")
+    assert multiplicity(said.verdicts[1:]) == "No claim was judged: of each an arm was not run."
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -50,6 +50,48 @@ def test_the_paired_test_is_scipys():
     assert found.evidence.n == "5 pairs of seeds"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        claim(),
+        claim("event_share", "collapsed", direction="lower"),
+        claim("time_to_target", "hours_to_target", direction="lower"),
+        Hypothesis(
+            id="H",
+            claim="c",
+            source="ours",
+            metric="boundary_exponent",
+            kind="fitted",
+            between=(0, 1),
+            arms=("sao", "grpo"),
+        ),
+    ],
+)
+def test_an_arm_that_was_left_out_is_named_and_nothing_is_judged(asked):
+    left = outcome_rows("sao", asked.metric, [1.0, 1.0, 1.0])
+    found = judge(asked, left)
+    assert found.verdict == "not run"
+    assert found.evidence.n == "no run of grpo"
+    assert math.isnan(found.evidence.p_value)
+    assert verdict_rows([found])[["verdict", "note"]].values.tolist() == [["not run", ""]]
+    none = judge(asked, left.iloc[:0])
+    assert none.evidence.missing_arms == ("sao", "grpo")
+
+
+def test_an_arm_that_ran_and_has_no_seed_in_common_is_not_called_left_out():
+    apart = outcome_rows("grpo", "final_score", LOW).assign(seed=range(10, 15))
+    found = judge(claim(), pd.concat([outcome_rows("sao", "final_score", HIGH), apart]))
+    assert found.verdict == "not separable"
+    assert found.evidence.n == "0 pairs of seeds"
+
+
+def test_claims_that_were_not_run_have_no_part_in_holms_number():
+    table = both("final_score", HIGH, LOW)
+    others = [claim(id=f"N{n}", worse_arm=f"arm-{n}") for n in range(9)]
+    alone, among = verdict_rows([judge(claim(), table)]), verdict_rows(judge_all([claim(), *others], table))
+    assert among["p_holm"][0] == alone["p_holm"][0]
+
+
 def test_lower_can_be_better():
     found = judge(claim(direction="lower", metric="trainer_idle"), both("trainer_idle", LOW, HIGH))
     assert found.verdict == "supported"
@@ -74,8 +116,8 @@ def test_turning_the_arms_round_turns_the_verdict_round(gains):
 
 
 def test_too_few_seeds_separate_nothing():
-    verdicts = [judge(claim(), both("final_score", HIGH[:n], LOW[:n])).verdict for n in range(4)]
-    assert verdicts == ["not separable"] * 3 + ["supported"]
+    verdicts = [judge(claim(), both("final_score", HIGH[:n], LOW[:n])).verdict for n in range(1, 4)]
+    assert verdicts == ["not separable"] * 2 + ["supported"]
     two = judge(claim(), both("final_score", HIGH[:2], LOW[:2]))
     assert verdict_rows([two])["note"].tolist() == ["fewer than 3 seeds decide nothing"]
 
