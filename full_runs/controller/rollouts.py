@@ -15,7 +15,7 @@ from full_runs.controller.engines import Engine, Engines
 from full_runs.controller.journal import Journal, rollout_row
 from full_runs.controller.records import Asked, Group, Made
 from full_runs.controller.resume import Past, places_to_ask
-from full_runs.engine.client import EngineError, EngineGoneError
+from full_runs.engine.client import EngineError
 from full_runs.engine.sampling import Sampling
 from full_runs.tasks.environment import World
 from full_runs.tasks.play import EnvironmentFailedError, patient, play
@@ -127,9 +127,9 @@ class Rollouts:
         except EnvironmentFailedError as error:
             self._environment_failed(asked, str(error))
         except (EngineError, ValueError) as error:
-            # One whose core died may answer for a while, with errors.
-            gone = isinstance(error, EngineGoneError) or not await client.is_healthy()
-            if gone and client is engine.client:
+            # Asked in any case: one whose core died may answer for a while, with errors, and a connection
+            # may break where nothing else has.
+            if not await client.is_healthy() and client is engine.client:
                 self.engines.lost(engine, str(error))
             self._engine_failed(asked, attempts + 1, error)
         else:

@@ -37,9 +37,10 @@ class EngineClient:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        # One connection a request in flight: the default of 100 would be a hidden limit on concurrency.
+        # A connection a request. The default of 100 would be a hidden limit on concurrency, and one that is
+        # kept alive may be closed by the server (uvicorn: after 5 s) just as the next request is written.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None),
         )

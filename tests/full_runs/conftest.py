@@ -16,7 +16,7 @@ PATIENCE_S = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """After a module that starts engines, no process of it is there, whoever its parent was."""
-    starts_engines = any(mark.name == "full" for mark in getattr(request.module, "pytestmark", []))
+    starts_engines = any(request.node.iter_markers("full"))
     if not starts_engines or importlib.util.find_spec("psutil") is None or sys.platform != "linux":
         yield
         return
