@@ -28,18 +28,21 @@ def inventory(folder: Path) -> dict[str, tuple[int, ...]]:
     """Shape of every tensor in a folder's safetensors files, by name; reads no numbers.
 
     Raises:
-        FileNotFoundError: there are none.
+        ValueError: there are none, or one cannot be read.
     """
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise FileNotFoundError(f"{folder} holds no safetensors file")
+        raise ValueError(f"{folder} holds no safetensors file")
     found: dict[str, tuple[int, ...]] = {}
     for file in files:
-        with safe_open(file, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - not a mapping
-                found[name] = tuple(opened.get_slice(name).get_shape())
+        try:
+            with safe_open(file, framework="pt") as opened:
+                for name in opened.keys():  # noqa: SIM118 - not a mapping
+                    found[name] = tuple(opened.get_slice(name).get_shape())
+        except (SafetensorError, OSError) as broken:
+            raise ValueError(f"{file} cannot be read: {broken}") from None
     return found
 
 

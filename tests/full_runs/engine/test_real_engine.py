@@ -208,20 +208,40 @@ def test_an_engine_that_is_gone_does_not_keep_the_others_from_their_weights(runn
 
 
 def test_weights_that_cannot_be_read_leave_an_engine_standing_still(running: Running, tmp_path: Path) -> None:
-    """Names and shapes are right, and the file is cut off; whole weights bring the engine back."""
+    """Names and shapes are right, and half of the numbers are missing. Nothing is sampled from what the
+    engine then holds; whole weights bring it back."""
     cut = tmp_path / "cut"
     shutil.copytree(running.folders[1], cut)
     file = cut / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1000])
+    whole = file.read_bytes()
 
-    async def ask(client: Any) -> Any:
-        from full_runs.engine.client import EngineError
-
+    async def ask(client: Any) -> tuple[Any, Answer]:
         good = pusher(running, "keep")
         await good.push([client], running.folders[0], 0)
-        await client.pause()
-        with pytest.raises(EngineError):
-            await client.take_weights(str(cut))
-        return await good.push([client], running.folders[1], 6)
 
-    assert running.use(ask).engines == (0,)
+        class Cut(type(client)):  # type: ignore[misc]
+            async def take_weights(self, folder: str) -> Any:
+                """The file is cut off after it was looked at."""
+                file.write_bytes(whole[: len(whole) // 2])
+                return await super().take_weights(folder)
+
+        async with Cut(client.url) as cutting:
+            failed = await good.push([cutting], cut, 5)
+        assert failed.engines == ()
+        assert len(failed.failed) == 1
+        waiting = asyncio.create_task(client.generate([1, 2, 3], sampling=Sampling(), max_tokens=20))
+        done, _ = await asyncio.wait([waiting], timeout=2.0)
+        assert not done
+        return await good.push([client], running.folders[1], 6), await waiting
+
+    pushed, answer = running.use(ask)
+    assert pushed.engines == (0,)
+    assert set(answer.versions) == {6}
+    theirs = running.log_probs(1, [1, 2, 3], answer)
+    assert torch.tensor(answer.log_probs) == pytest.approx(theirs, abs=TOLERANCE)
+
+
+def test_weights_that_cannot_be_read_at_all_are_named(running: Running, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"no such thing")
+    with pytest.raises(ValueError, match=r"model\.safetensors cannot be read"):
+        running.use(lambda client: pusher(running, "keep").push([client], tmp_path, 8))
