@@ -23,6 +23,7 @@ from algorithms.baseline import RewardHistory, shared
 from algorithms.cispo import cispo
 from algorithms.critic import CriticRecipe, nothing
 from algorithms.estimator import Estimator
+from algorithms.gae import length_adaptive
 from algorithms.grpo import grpo
 from algorithms.gspo import gspo
 from algorithms.m2po import m2po
@@ -34,6 +35,7 @@ from algorithms.stabilise.gac import Controlled, Gradient, align
 from algorithms.stabilise.reset import emptied
 from algorithms.stabilise.vcpo import learning_rate_factor, least_variance_advantages
 from algorithms.tba import tba
+from algorithms.through_observations import step_through_observation_gae
 from algorithms.trust import double_sided_mask_undetached
 from algorithms.vapo import vapo
 from algorithms.vcpo import vcpo
@@ -197,6 +199,12 @@ def sao_with(recipe: Mapping[str, Any], **options: Any) -> Method:
     return Method(estimator=sao(critic=dataclasses.replace(CriticRecipe(), **recipe), **options))
 
 
+def stepping_sao(*, alpha: float = 1.5, **options: Any) -> Method:
+    """SAO whose advantages step through observations; its lambda is still that of the action tokens."""
+    advantage = partial(step_through_observation_gae, lam=length_adaptive(alpha))
+    return Method(estimator=dataclasses.replace(sao(alpha=alpha, **options), advantage=advantage))
+
+
 METHODS: Final[Mapping[str, Callable[..., Method]]] = {
     **{name: partial(plain, make) for name, make in catalogue.by_name().items()},
     "spo": tracked_spo,
@@ -219,6 +227,7 @@ METHODS: Final[Mapping[str, Callable[..., Method]]] = {
     "sao_rate_warm_up": partial(sao_with, {"critic_only_updates": 0, "learning_rate_warmup_updates": 10}),
     "sao_alpha_0.5": partial(plain, sao, alpha=0.5),
     "sao_alpha_5": partial(plain, sao, alpha=5.0),
+    "sao_through_observations": stepping_sao,
     # VAPO's own alpha refuses the short responses of small worlds.
     "vapo_alpha_1.5": partial(plain, vapo, alpha=1.5),
 }

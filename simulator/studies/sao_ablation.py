@@ -2,7 +2,8 @@
 
 Tool lookup: a small language model follows pointers over up to six turns of calls and observations. The
 learning rate is one at which SAO masks under 1 % of its tokens, as its paper reports. Every arm has the same
-traffic, but for K, which costs trainer time.
+traffic, but for K, which costs trainer time. One pair of arms has a world of its own, where an observation is
+three times as long as what is said in a turn: what stepping through observations costs shows there if anywhere.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class AblationStudy(BaseModel):
     many_pretraining_rollouts: Annotated[int, Field(ge=1)] = 16384
     distinct_prompts: Annotated[int, Field(ge=1)] = 1024
     """Of the arm whose baseline is each prompt's running mean: elsewhere no prompt comes back."""
+    long_observation_tokens: Annotated[int, Field(ge=1, le=64)] = 9
+    """Of the two arms whose observations are long."""
     updates: Annotated[int, Field(ge=1)] = 160
     """A multiple of four, the updates of a batch."""
     seeds: Annotated[int, Field(ge=1, le=10_000)] = 3
@@ -74,6 +77,7 @@ def plan(study: AblationStudy) -> Plan:
 
 def _arms(study: AblationStudy) -> dict[str, tuple[EstimatorName, dict[str, Any], dict[str, Any]]]:
     """Estimator, fields of its pipeline, fields of its run."""
+    long = {"world": study.world.model_copy(update={"observation_tokens": study.long_observation_tokens})}
     return {
         "sao": ("sao", {}, {}),
         "k-1": ("sao", {"critic_updates": 1}, {}),
@@ -93,6 +97,8 @@ def _arms(study: AblationStudy) -> dict[str, tuple[EstimatorName, dict[str, Any]
         "no-dis": ("vapo_alpha_1.5", {}, {}),
         "dis-only": ("sao_dis_only", {"critic_updates": 1}, {}),
         "undetached": ("sao_undetached", {}, {}),
+        "long-observations": ("sao", {}, long),
+        "long-stepped-through": ("sao_through_observations", {}, long),
     }
 
 
@@ -108,9 +114,7 @@ def _run(
         seed=seed,
         updates=study.updates,
         pipeline=pipeline,
-        learning_rate=study.learning_rate,
-        world=study.world,
-        **changes,
+        **{"learning_rate": study.learning_rate, "world": study.world, **changes},
     )
 
 
@@ -118,6 +122,7 @@ _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "The critic's recipe": ("sao", "k-1", "k-4", "full-critic", "values-after", "no-warm-up"),
     "Baselines": ("sao", "pretrained-few", "pretrained-many", "running-mean-8", "running-mean-128"),
     "Credit": ("sao", "whitened", "alpha-0.5", "alpha-5", "step-mean", "step-last"),
+    "Long observations": ("long-observations", "long-stepped-through"),
     "The mask": ("sao", "no-dis", "dis-only", "undetached"),
 }
 
@@ -161,5 +166,14 @@ HYPOTHESES: Final = (
         kind="paired_difference",
         better_arm="sao",
         worse_arm="running-mean-128",
+    ),
+    Hypothesis(
+        id="A12",
+        claim="Where observations are long, skipping them ends more accurate than stepping through them",
+        source="ours: with a known truth, advantages correlate with it at 0.51 skipping, 0.46 stepping",
+        metric="final_score",
+        kind="paired_difference",
+        better_arm="long-observations",
+        worse_arm="long-stepped-through",
     ),
 )
