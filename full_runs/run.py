@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from full_runs.configs.record import Addition, FullConfig
 from full_runs.controller.course import JOURNAL, Parts, Told, run
-from full_runs.controller.journal import event_log, lines
+from full_runs.controller.journal import event_log, failures, lines
 from full_runs.engine.installed import installed
 from full_runs.folder import FINISHED, UNFINISHED
 from full_runs.tasks.games import GameWorld, addition, lookup
@@ -40,8 +39,7 @@ async def run_config(
     world = world_of(config)
     say("teaching the starting model (kept for the next run)")
     model = await asyncio.to_thread(starting_model, config, world)
-    failures: Counter[str] = Counter()
-    whole = False
+    restarts, whole = 0, False
     try:
         while not whole:
             say("starting engines and trainer (a minute or so)")
@@ -49,19 +47,19 @@ async def run_config(
             try:
                 trainer.start(trainer_config(config, model), config.ranks)
                 parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
-                failures.update(await run(config, parts))
+                await run(config, parts)
                 whole = True
             except TrainerError as error:
-                failures["trainer"] += 1
-                if failures["trainer"] > config.trainer_restarts:
+                if restarts == config.trainer_restarts:
                     raise
+                restarts += 1
                 say(f"the trainer is started again: {error}")
             finally:
                 await asyncio.to_thread(trainer.stop)
     finally:
         # An interrupted run is a run too: what it recorded can be read and reported.
         keep(out, config, arm=arm, whole=whole)
-    return failures
+    return failures(lines(out / JOURNAL))
 
 
 def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:

@@ -21,6 +21,7 @@ from full_runs.engine.digests import inventory
 from full_runs.engine.server import ServerOptions
 from full_runs.push import Pusher
 from full_runs.tasks.environment import World
+from full_runs.trainer.client import TrainerError
 from simulator.rules.incomplete import Incomplete, drop_group, pad_if_most_are_valid, retry_member
 
 INCOMPLETE: Final[Mapping[str, Incomplete]] = {
@@ -50,8 +51,8 @@ class Parts:
     told: Told
 
 
-async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
-    """Run all updates that are left; what happened is in the journal, how often what failed is returned.
+async def run(config: FullConfig, parts: Parts) -> None:
+    """Run all updates that are left; what happened is in the journal.
 
     Raises:
         ServerDiedError, ValueError: engines do not come up, or lack what is needed.
@@ -95,6 +96,8 @@ async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
         trainer_version=lambda: training.version, changed=changed, past=past,
     )  # fmt: skip
     training.crashed = lambda: rollouts.crashed
+    if past.rollouts:
+        parts.note(f"going on after update {past.version}")
     try:
         if past.version:
             await engines.start(await training.resume(past.version), past.version)
@@ -107,12 +110,14 @@ async def run(config: FullConfig, parts: Parts) -> Mapping[str, int]:
             metrics = await training.update()
             changed()
             parts.told(training.version, metrics)
+    except TrainerError as error:
+        journal.write("failure", what="trainer", why=str(error)[:300])
+        raise
     finally:
         wakes.clear()
         await rollouts.close()
         await engines.close()
         journal.close()
-    return dict(rollouts.failures)
 
 
 def server_options(config: FullConfig, most_tokens: int) -> ServerOptions:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, final
@@ -105,11 +106,23 @@ def rollout_row(
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The facts of a journal; a last line that was cut off is left out."""
+    """The facts of a journal; a last line that was cut off is left out.
+
+    Raises:
+        ValueError: another line is broken; its number is named.
+    """
     with path.open(encoding="utf-8") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             if line.endswith("\n"):
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    raise ValueError(f"{path}: line {number} is not JSON") from None
+
+
+def failures(facts: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """What went wrong how often, by kind."""
+    return Counter(fact["what"] for fact in facts if fact["kind"] == "failure")
 
 
 def opened(path: Path, *, group_size: int) -> tuple[Past, Journal]:

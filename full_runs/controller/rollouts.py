@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -55,8 +55,6 @@ class Rollouts:
         self.journal = journal
         self.trainer_version = trainer_version
         self.changed = changed
-        self.failures: Counter[str] = Counter()
-        """What went wrong, by kind."""
         self._sampling = Sampling(temperature=config.temperature)
         self._within = patient(config.environment_timeout_s)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -165,12 +163,10 @@ class Rollouts:
             self.changed()
 
     def _environment_failed(self, asked: Asked, why: str) -> None:
-        self.failures["environment"] += 1
         self.journal.write("failure", what="environment", rollout_id=asked.rollout_id, why=why)
         self._lost(asked, "environment_failed")
 
     def _engine_failed(self, asked: Asked, attempts: int, error: Exception) -> None:
-        self.failures["engine"] += 1
         self.journal.write("failure", what="engine", rollout_id=asked.rollout_id, why=str(error)[:300])
         if attempts < self.config.engine_attempts:
             self._again.append((asked, attempts))

@@ -87,7 +87,7 @@ def run(
 
     from full_runs.controller.course import JOURNAL, Parts
     from full_runs.controller.course import run as run_course
-    from full_runs.controller.journal import event_log, lines
+    from full_runs.controller.journal import event_log, failures, lines
     from full_runs.run import trainer_config, world_of
     from full_runs.tasks.tiny_model import TinyModel, made, save
     from full_runs.trainer.client import TrainerClient
@@ -112,9 +112,10 @@ def run(
             world=Faulty(world), model=place / "model", trainer=trainer, folder=place / "out",
             note=notes.append, told=told,
         )  # fmt: skip
-        failures = now(run_course(CONFIG, parts))
-    log = event_log(lines(place / "out" / JOURNAL))
-    return {name: table.to_pandas() for name, table in log.tables().items()}, failures, notes
+        now(run_course(CONFIG, parts))
+    facts = list(lines(place / "out" / JOURNAL))
+    tables = event_log(facts).tables()
+    return {name: table.to_pandas() for name, table in tables.items()}, failures(facts), notes
 
 
 def test_every_rollout_has_one_fate(run):
