@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,3 +53,18 @@ def saved_model(folder: Path, seed: int) -> Path:
 def now(coroutine: Coroutine[Any, Any, Returned]) -> Returned:
     """Its result."""
     return asyncio.run(coroutine)
+
+
+def command(*words: str) -> list[str]:
+    """`policylag` with these words, by the interpreter of the tests."""
+    return [sys.executable, "-c", "import sys, policylag; sys.exit(policylag.main(sys.argv[1:]))", *words]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of such a command: it finds the project."""
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | more
+
+
+def ran(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    return subprocess.run(command(*words), env=environment(), capture_output=True, text=True, check=False)

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ import pytest
 
 from full_runs.controller.journal import lines
 from full_runs.controller.resume import RESTART
-from tests.full_runs.real import needs_engines
+from tests.full_runs.real import command, environment, needs_engines
 
 pytestmark = needs_engines()
 UPDATES, BATCH = 9, 8
@@ -37,10 +36,9 @@ PATIENCE_S = 120.0
 @contextmanager
 def started(out: Path, cache: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The command, until it has ended; killed if the test fails before."""
-    code = "import sys, policylag; sys.exit(policylag.main(sys.argv[1:]))"
     with subprocess.Popen(
-        [sys.executable, "-c", code, *WORDS.split(), "--json", "--out", str(out), *more],
-        env=os.environ | {"POLICYLAG_CACHE": str(cache), "PYTHONPATH": str(Path(__file__).parents[2])},
+        command(*WORDS.split(), "--json", "--out", str(out), *more),
+        env=environment(POLICYLAG_CACHE=str(cache)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
