@@ -27,8 +27,8 @@ def step_through_observation_gae(
     Args:
         batch: as there; `values` must hold those of observations.
         gamma: discount from one *token* to the next, in [0, 1].
-        lam: in [0, 1], or a rule, which is given the action tokens of each rollout, as there: the two differ in
-            nothing but what a step is.
+        lam: in [0, 1], or a rule, which is given the action tokens of each rollout, as there: the two differ
+            in nothing but what a step is.
         bootstrap_truncated: whether value follows a truncated rollout. *Choice*: observations after the last
             action, which only a cut leaves, are no steps.
 

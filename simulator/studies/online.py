@@ -5,8 +5,8 @@ of the last 128 rewards. Two learning rates: one at which SAO masks under 1 % of
 that. The score is the reward of the rollouts that are trained on; the shifts are at the prompts that the
 updates named in the criteria train on, were there no lag.
 
-A first run, on seeds 0 to 2, suggested that at the fast rate only the value model finds the new taste. What was
-suggested by some seeds is judged on others: `--size confirm` registers that claim, and runs seeds from 100 on.
+A first run, on seeds 0 to 2, suggested that at the fast rate only the value model finds the new taste. What
+some seeds suggested is judged on others: `--size confirm` registers that claim, and runs seeds from 100 on.
 """
 
 from __future__ import annotations
