@@ -90,8 +90,8 @@ def report(words: list[str]) -> int:
         write_text(asked.page, render(judged))
         if asked.figures is not None:
             asked.figures.mkdir(parents=True, exist_ok=True)
-            for name, svg in figure_files(judged).items():
-                write_text(asked.figures / name, svg)
+            for name, content in figure_files(judged):
+                (asked.figures / name).write_bytes(content)
     print(asked.page)
     return 0
 

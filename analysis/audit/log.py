@@ -30,6 +30,8 @@ class Source:
     first_broken: int | None = None
     counted_by: str | None = None
     """Its name for the number of an update."""
+    updates_a_row: int = 1
+    """More than one where a log is so long that neighbours were merged."""
     unknown: tuple[str, ...] = ()
     """Names of numbers that have no meaning here."""
 

@@ -82,6 +82,7 @@ def to_json(audit: Audit) -> str:
                 "records": source.records,
                 "broken": source.broken,
                 "counted_by": source.counted_by,
+                "updates_a_row": source.updates_a_row,
                 "unknown": list(source.unknown),
             }
             for source in log.sources
@@ -103,6 +104,8 @@ def _source(source: Source) -> str:
         said += (
             f" counted by {source.counted_by}" if source.counted_by else ", no name for the update: counted"
         )
+    if source.updates_a_row > 1:
+        said += f", {source.updates_a_row} updates taken together as one"
     if source.broken:
         at = "" if source.first_broken is None else f" (first at line {source.first_broken})"
         said += f", {source.broken} could not be read{at}"

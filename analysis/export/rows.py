@@ -1,9 +1,9 @@
 """One record an update, in order: every number that was recorded of it, in a system's words.
 
-Lag stays in optimizer updates, as in a system that makes one update a version: a row is an update here, so a step
-and a version of the exported log are one, too. *Choice*; `updates_per_version` divides it for one that makes
-several. What is NaN or infinite is left out, and so is what the same system logs as another number
-(`analysis.systems.derive`).
+Lag stays in optimizer updates, as in a system that makes one update a version: a row is an update here, so a
+step and a version of the exported log are one, too. *Choice*; `updates_per_version` divides it for one that
+makes several. What is NaN or infinite is left out. Where a system logs another number in place of one of ours
+(`analysis.systems.derive`), it gets that.
 """
 
 from __future__ import annotations

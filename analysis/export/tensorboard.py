@@ -1,6 +1,6 @@
 """TensorBoard event files, with TensorBoard's own messages and record writer; its scalars are 32-bit floats.
 
-Its asynchronous writer is not used: a full disk must be an error here, and two exports of a run the same bytes. An
+Its asynchronous writer is not used: a full disk must be an error, and two exports of a run equal bytes. An
 event's wall time is the run's own clock, so that "relative" shows simulated time.
 """
 

@@ -1,8 +1,7 @@
 """What does another system call our numbers, and in which unit does it log them?
 
-The table is the one by which an audit reads (`analysis.systems`), turned round, so that what is written is read
-back as it was: the name in use, the sign of that system, and where it logs something else in place of a number
-(the share of groups with a signal for the share without), that.
+The table is the one by which an audit reads (`analysis.systems`), turned round, so that what is written is
+read back as it was: the name in use, and the sign of that system.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _of_rollouts(run: Run) -> pd.DataFrame:
     if not (run.rollouts["status"] == "dropped").any():
         found = found.drop(columns=["response_length_generated_mean", "dropped_share"])
     found["zero_variance_share"] = _without_signal(rollouts.loc[rollouts["status"] == "trained"])
-    return found.reset_index()
+    return found.reset_index().astype({"update": float})
 
 
 def _without_signal(trained: pd.DataFrame) -> pd.Series[float]:
@@ -78,6 +78,7 @@ def _of_time(run: Run) -> pd.DataFrame:
     idle = pd.DataFrame(
         [(update, *_idle(run, window)) for update, window in _windows(run)],
         columns=["update", "trainer_idle_share", "engine_idle_share"],
+        dtype=float,
     )
     return steps.merge(idle, on="update", how="left")
 

@@ -20,6 +20,7 @@ def went_back(log: Log, _limits: Limits) -> list[Finding]:
     found = []
     for counter in ("update", "version"):
         steps = [step for step in log.strange.back if step.counter == counter]
+        times = sum(step.times for step in steps)
         if not steps:
             continue
         first = steps[0]
@@ -28,11 +29,11 @@ def went_back(log: Log, _limits: Limits) -> list[Finding]:
                 check="counter reset",
                 severity="problem" if counter == "version" else "warning",
                 what=(
-                    f"the {counter} went back {len(steps)} times, first from {first.before:g} to "
+                    f"the {counter} went back {times} times, first from {first.before:g} to "
                     f"{first.after:g}: "
                     + ("lags across it are wrong" if counter == "version" else "the later rows are used")
                 ),
-                evidence={"times": float(len(steps)), "before": first.before, "after": first.after},
+                evidence={"times": float(times), "before": first.before, "after": first.after},
                 n=len(log.updates),
                 where=(first.after, first.before),
                 change=log.system.changes.resume,

@@ -98,9 +98,12 @@ def _read_updates(path: Path, file: Container, names: Naming) -> Part:
         broken=tally.broken,
         first_broken=tally.first_broken,
         counted_by=names.update,
+        updates_a_row=series.rows.every,
         unknown=tuple(sorted(series.unknown)),
     )
-    strange = Strange(not_finite=series.not_finite, rewritten=series.rewritten, back=tuple(series.back))
+    strange = Strange(
+        not_finite=series.not_finite, rewritten=series.rewritten, back=tuple(series.back.values())
+    )
     return Part(
         system=names.system,
         updates=derive(series.table()),
@@ -126,6 +129,7 @@ def _read_rollouts(
         broken=tally.broken,
         first_broken=tally.first_broken,
         counted_by="the update of each rollout" if counted else None,
+        updates_a_row=sums.rows.every,
     )
     strange = Strange(
         rewarded=sums.tokens.rewarded,

@@ -8,6 +8,8 @@ that is torn apart counts as two.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -17,6 +19,7 @@ import pandas as pd
 from analysis.audit.reading.identities import Identities, hash_of
 from analysis.audit.reading.lines import Record
 from analysis.audit.reading.numbers import is_sound, number, numbers_of
+from analysis.audit.reading.row_of import RowOf
 from analysis.audit.reading.tokens import UNKNOWN_LAG, TokenSums
 
 MAX_GROUPS: Final = 65_536
@@ -43,6 +46,13 @@ _SUMS: Final = (
     "texts",
 )
 
+_TOGETHER: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "reward_min": min,
+    "reward_max": max,
+    "lag_max": max,
+}
+_START: Final = {"reward_min": math.inf, "reward_max": -math.inf, "lag_max": -math.inf}
+
 
 @final
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +63,9 @@ class RolloutSums:
     identities: Identities = field(default_factory=Identities)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """By status: how many, and the seconds of their generation."""
-    _by_update: dict[float, dict[str, float]] = field(default_factory=dict)
+    rows: RowOf = field(default_factory=RowOf)
+    _sums: list[dict[str, float]] = field(default_factory=list)
+    """A row each."""
     _groups: dict[object, tuple[float, int, bool]] = field(default_factory=dict)
     _current: float = math.nan
 
@@ -62,7 +74,7 @@ class RolloutSums:
         if update != self._current:
             self._close()
             self._current = update
-        sums = self._by_update.setdefault(update, dict.fromkeys(_SUMS, 0.0))
+        sums = self._at(update)
         status = str(rollout.get("status") or "trained")
         is_dropped = status in DROPPED
         sums["offered"] += 1
@@ -82,6 +94,22 @@ class RolloutSums:
             sums["truncations"] += 1
             sums["truncated"] += cut > 0
         self._add_tokens(rollout, lags)
+
+    def _at(self, update: float) -> dict[str, float]:
+        """The sums of the row of an update."""
+        row = self.rows.place(update)
+        if row == len(self._sums):
+            self._sums.append(dict.fromkeys(_SUMS, 0.0))
+        if not self.rows.is_full:
+            return self._sums[row]
+        merged: list[dict[str, float]] = [{} for _ in range((len(self._sums) + 1) // 2)]
+        for new, sums in zip(self.rows.merge(), self._sums, strict=True):
+            for name, value in sums.items():
+                merged[new][name] = _TOGETHER.get(name, operator.add)(
+                    merged[new].get(name, _START.get(name, 0.0)), value
+                )
+        self._sums = merged
+        return self._sums[self.rows.place(update)]
 
     def _add_length(self, sums: dict[str, float], rollout: Record, is_dropped: bool) -> None:
         length = number(rollout.get("response_length"))
@@ -154,7 +182,7 @@ class RolloutSums:
 
     def _close(self) -> None:
         if not math.isnan(self._current):
-            sums = self._by_update[self._current]
+            sums = self._at(self._current)
             whole = [equal for _, members, equal in self._groups.values() if members > 1]
             sums["groups"] += len(whole)
             sums["equal_groups"] += sum(whole)
@@ -164,7 +192,8 @@ class RolloutSums:
         """One row an update, in our columns; only columns that something was recorded for."""
         self._close()
         self._current = math.nan
-        rows = [{"update": update, **_row(sums)} for update, sums in sorted(self._by_update.items())]
+        both = sorted(zip(self.rows.updates().tolist(), self._sums, strict=True), key=lambda pair: pair[0])
+        rows = [{"update": update, **_row(sums)} for update, sums in both]
         return pd.DataFrame(rows).dropna(axis="columns", how="all") if rows else pd.DataFrame({"update": []})
 
 
