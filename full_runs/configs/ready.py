@@ -15,7 +15,10 @@ def tiny_cpu(**changes: Any) -> FullConfig:
 
 def tiny_cpu_groups(**changes: Any) -> FullConfig:
     """The same with groups of eight and without a critic."""
-    return FullConfig(**({"ranks": 2, "estimator": "grpo_dis", "group_size": 8} | changes))
+    ours: dict[str, Any] = {"ranks": 2, "estimator": "grpo_dis", "group_size": 8}
+    # 32 prompts an update: many groups are all right or all wrong, and teach nothing.
+    more = {"rollouts_per_update": 256, "in_flight": 128, "updates": 100}
+    return FullConfig(**(ours | more | changes))
 
 
 READY: Final[Mapping[str, Callable[[], FullConfig]]] = {
