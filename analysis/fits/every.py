@@ -1,6 +1,7 @@
 """What do many runs say together? Quantities fitted across arms, each with an interval over seeds.
 
-`FITS` has a function of the outcomes for every name of `simulator.studies.hypothesis.FITTED`. A quantity
+`FITS` has a function of the outcomes for every name of `simulator.studies.hypothesis.FITTED`; what is in
+`BESIDE` is shown with them, and no claim is judged by it. A quantity
 that the runs cannot give is NaN with a sentence that says why; it is never left out in silence.
 """
 
@@ -13,6 +14,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from analysis.fits.accelerated_failure import accelerated_failure
 from analysis.fits.alarm import alarm_false, alarm_lead, alarm_missed
 from analysis.fits.boundary import boundary_exponent
 from analysis.fits.collapse_time import collapse_time
@@ -23,7 +25,7 @@ RESAMPLES: Final = 999
 SEED: Final = 20241
 """Of the bootstrap; fixed, so that the same runs give the same interval."""
 
-FITS: Final[Mapping[str, Callable[[pd.DataFrame, Draw], Fit]]] = {
+FITS: Final[dict[str, Callable[[pd.DataFrame, Draw], Fit]]] = {
     "boundary_exponent": boundary_exponent,
     "collapse_time_learning_rate": partial(collapse_time, of="learning_rate"),
     "collapse_time_lag": partial(collapse_time, of="lag"),
@@ -32,6 +34,11 @@ FITS: Final[Mapping[str, Callable[[pd.DataFrame, Draw], Fit]]] = {
     "alarm_lead_updates": alarm_lead,
     "alarm_false_share": alarm_false,
     "alarm_missed_share": alarm_missed,
+}
+
+BESIDE: Final[dict[str, Callable[[pd.DataFrame, Draw], Fit]]] = {
+    "accelerated_failure_learning_rate": partial(accelerated_failure, of="learning_rate"),
+    "accelerated_failure_lag": partial(accelerated_failure, of="lag"),
 }
 
 WORDS: Final[Mapping[str, str]] = {
@@ -43,6 +50,8 @@ WORDS: Final[Mapping[str, str]] = {
     "alarm_lead_updates": "median updates from the cosine's alarm to the collapse",
     "alarm_false_share": "share of runs that never collapsed, with an alarm",
     "alarm_missed_share": "share of collapses without an alarm before",
+    "accelerated_failure_learning_rate": "b by accelerated failure, runs that held out censored",
+    "accelerated_failure_lag": "c by accelerated failure, runs that held out censored",
 }
 """What each is, in a line."""
 
@@ -59,7 +68,7 @@ def fit(
     """Fit one quantity.
 
     Args:
-        name: a key of `FITS`.
+        name: a key of `FITS` or `BESIDE`.
         outcomes: one row a run (`analysis.measures.outcomes`), factors included (`study.with_factors`).
         arms: whose runs; all if empty.
 
@@ -71,7 +80,7 @@ def fit(
         raise ValueError(f"{name} is to be fitted to {unknown}, of which there is no run")
     table = outcomes.loc[outcomes["arm"].isin(arms)] if arms else outcomes
     draw = Draw(rng=rng or np.random.default_rng(SEED), resamples=resamples, confidence=confidence)
-    return FITS[name](table.reset_index(drop=True), draw)
+    return (FITS | BESIDE)[name](table.reset_index(drop=True), draw)
 
 
 def fit_table(outcomes: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +92,7 @@ def fit_table(outcomes: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     groups = outcomes.groupby("estimator", sort=False) if "estimator" in outcomes else [("all", outcomes)]
     for estimator, own in groups:
-        for name in FITS:
+        for name in FITS | BESIDE:
             if not _asked(name, own):
                 continue
             found = fit(name, own)

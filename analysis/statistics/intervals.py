@@ -60,7 +60,7 @@ def bootstrap_interval(
     Raises:
         ValueError: if a value is not finite: a run that ended in NaN must be given a value, not left out.
     """
-    sample = _finite(values)
+    sample = finite(values)
     estimate = float(statistic(sample)) if len(sample) else math.nan
     low = high = math.nan
     if len(sample) > 1:
@@ -100,7 +100,7 @@ def band(
 
 def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> tuple[Interval, float]:
     """Mean with Student's t interval, and the two-sided p value that the mean is 0 (NaN below two values)."""
-    sample = _finite(values)
+    sample = finite(values)
     method = "Student t over seeds"
     estimate = float(sample.mean()) if len(sample) else math.nan
     if len(sample) < 2:
@@ -158,7 +158,12 @@ def share_difference(
     )
 
 
-def _finite(values: ArrayLike) -> Floats:
+def finite(values: ArrayLike) -> Floats:
+    """The values of seeds, flat.
+
+    Raises:
+        ValueError: one is not finite: a run that ended in NaN must be given a value, not left out.
+    """
     sample = np.asarray(values, dtype=float).ravel()
     if not np.isfinite(sample).all():
         raise ValueError(f"{(~np.isfinite(sample)).sum()} of {len(sample)} values are not finite")

@@ -2,7 +2,7 @@ r"""How many seeds are needed? For an interval of a wanted width, or to tell a d
 
 Means (and means of paired differences) by Student's t: the power of its two-sided test at :math:`n` seeds is
 that of the noncentral t with :math:`n - 1` degrees of freedom and noncentrality
-:math:`\delta \sqrt n / \sigma`. Shares by Fisher's exact test, in Casagrande, Pike and Smith's approximation.
+:math:`\delta \sqrt n / \sigma`. Shares by Fisher's exact test.
 
 Spread and difference are taken as known. Taken from the few seeds that there are they are rough: of four
 seeds, the spread is known to a factor of about two. So an answer is where to begin, not a promise.
@@ -10,7 +10,7 @@ seeds, the spread is known to a factor of about two. So an answer is where to be
 References:
     Cohen 1988, Statistical Power Analysis, section 2.4, for the tables; Colas et al. 2018,
     https://arxiv.org/abs/1806.08295, on seeds of reinforcement learning; Casagrande, Pike and Smith 1978,
-    https://doi.org/10.2307/2530613.
+    https://doi.org/10.2307/2530613, on Fisher's test approximated.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
 from scipy import stats
 
 POWER: Final = 0.8
@@ -27,6 +28,8 @@ FEWEST: Final = 2
 MOST: Final = 1_000_000
 """Beyond it the answer is: no number of seeds."""
 _FAR: Final = 1e4
+_LISTED: Final = 60
+"""Seeds an arm up to which the outcomes of two arms are listed."""
 
 
 def half_width(spread: float, n: int, *, confidence: float = 0.95) -> float:
@@ -79,7 +82,9 @@ def seeds_to_separate(
 def seeds_to_separate_shares(
     share_a: float, share_b: float, *, power: float = POWER, confidence: float = 0.95
 ) -> float:
-    r"""Seeds in each arm with which Fisher's test tells two shares apart with this power.
+    r"""Seeds in each arm with which Fisher's exact test tells two shares apart with this power.
+
+    By listing all outcomes, down or up from the approximation, which stands alone where it asks for many:
 
     .. math:: n = \frac{A}{4} \left[1 + \sqrt{1 + 4 \delta / A}\right]^2 / \delta^2, \quad
         A = \left[z_{\alpha/2} \sqrt{2 \bar p \bar q} + z_\beta \sqrt{p_a q_a + p_b q_b}\right]^2
@@ -92,10 +97,31 @@ def seeds_to_separate_shares(
     delta, middle = abs(share_a - share_b), (share_a + share_b) / 2
     if delta == 0:
         return math.inf
-    z_alpha, z_beta = stats.norm.ppf([(1 + confidence) / 2, power])
+    z_alpha, z_beta = float(stats.norm.ppf((1 + confidence) / 2)), float(stats.norm.ppf(power))
     apart = share_a * (1 - share_a) + share_b * (1 - share_b)
     a = (z_alpha * math.sqrt(2 * middle * (1 - middle)) + z_beta * math.sqrt(apart)) ** 2
-    return float(math.ceil(a / 4 * (1 + math.sqrt(1 + 4 * delta / a)) ** 2 / delta**2))
+    n = math.ceil(a / 4 * (1 + math.sqrt(1 + 4 * delta / a)) ** 2 / delta**2) if a > 0 else FEWEST
+    if n > _LISTED:
+        return float(n)
+    while fisher_power(n, share_a, share_b, confidence=confidence) < power:
+        n += 1
+    while n > FEWEST and fisher_power(n - 1, share_a, share_b, confidence=confidence) >= power:
+        n -= 1
+    return float(n)
+
+
+def fisher_power(n: int, share_a: float, share_b: float, *, confidence: float = 0.95) -> float:
+    """Chance that Fisher's two-sided exact test finds these shares different, with n seeds in each arm."""
+    events = np.arange(n + 1)
+    chance = np.outer(stats.binom.pmf(events, n, share_a), stats.binom.pmf(events, n, share_b))
+    found = 0.0
+    for total in range(2 * n + 1):
+        a = np.arange(max(0, total - n), min(n, total) + 1)
+        under_equality = stats.hypergeom.pmf(a, 2 * n, n, total)
+        # As unlikely as what was seen, or more; equal ones differ in their last digits.
+        p_values = [under_equality[under_equality <= seen * (1 + 1e-7)].sum() for seen in under_equality]
+        found += float(chance[a, total - a][np.array(p_values) <= 1 - confidence].sum())
+    return found
 
 
 def _fewest(enough: Callable[[int], bool]) -> float:

@@ -7,8 +7,8 @@ is too short for an interval, and that is said.
 - Warm-up: MSER-5. Of the means of five values each, the first d are left out that make the standard error of
   the rest smallest, :math:`\sum_{i > d} (y_i - \bar y_d)^2 / (k - d)^2`, with d in the first half.
 - Batches: twenty, or ten where the run is too short for twenty (*choice*). After Law and Carson, whether they
-  are long enough is asked of five times as many, whose lag-1 correlation is known better: at 0.4 there, that of
-  the batches is about 0.05, and the interval a twentieth too short.
+  are long enough is asked of five times as many, whose lag-1 correlation is known better: at 0.4 there, that
+  of the batches is about 0.05, and the interval a twentieth too short.
 
 References:
     White 1997, https://doi.org/10.1177/003754979706900601, and White, Cobb and Spratt 2000,

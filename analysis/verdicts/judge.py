@@ -20,6 +20,7 @@ import pandas as pd
 from analysis.measures.outcomes import check_seeds
 from analysis.statistics.intervals import Interval
 from analysis.verdicts.evidence import Evidence, evidence
+from analysis.verdicts.seeds_needed import in_words, seeds_needed
 from simulator.studies.hypothesis import Hypothesis
 
 Judgement = Literal["supported", "contradicted", "not separable", "not run"]
@@ -35,6 +36,8 @@ class Verdict:
     hypothesis: Hypothesis
     evidence: Evidence
     verdict: Judgement
+    seeds_needed: float = math.nan
+    """About how many would separate what was seen, where these do not; NaN where nothing can be said."""
 
     @property
     def claim(self) -> str:
@@ -45,7 +48,8 @@ class Verdict:
         """What a reader must know beside the numbers."""
         few = f"fewer than {MINIMUM_SEEDS} seeds decide nothing"
         too_few = self.verdict != "not run" and self.evidence.seeds < MINIMUM_SEEDS
-        notes = [self.evidence.note, few if too_few else ""]
+        more = in_words(self.seeds_needed, self.evidence.seeds)
+        notes = [self.evidence.note, few if too_few else more]
         return "; ".join(note for note in notes if note)
 
     @property
@@ -75,7 +79,9 @@ def judge(hypothesis: Hypothesis, outcomes: pd.DataFrame) -> Verdict:
         if hypothesis.between is None
         else decide_between(found, hypothesis.between)
     )
-    return Verdict(hypothesis=hypothesis, evidence=found, verdict=verdict)
+    open_still = verdict == "not separable" and found.seeds >= MINIMUM_SEEDS
+    needed = seeds_needed(hypothesis, found, outcomes) if open_still else math.nan
+    return Verdict(hypothesis=hypothesis, evidence=found, verdict=verdict, seeds_needed=needed)
 
 
 def judge_all(hypotheses: Sequence[Hypothesis], outcomes: pd.DataFrame) -> list[Verdict]:
@@ -144,6 +150,7 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
                 "p_holm": p_holm,
                 "test": v.evidence.test,
                 "interval": v.interval.method,
+                "seeds_needed": v.seeds_needed,
                 "note": v.note,
                 "missing_arms": list(v.evidence.missing_arms),
                 "source": v.hypothesis.source,
