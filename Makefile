@@ -22,6 +22,7 @@ help:
 	@echo "make check   ruff, mypy, import-linter"
 	@echo "make bench   speed, as ratios within one run"
 	@echo "make notebooks  run all notebooks again and keep what they say; ARGS='04' for one"
+	@echo "make docs    the documentation site, into site/; nothing on it is fetched from a network"
 	@echo "make clean   remove the environments and caches; runs/ stays"
 	@echo "ARGS='...' is handed on, as in: make study ARGS='--seeds 3'"
 
@@ -116,6 +117,16 @@ bench: setup-dev
 
 notebooks: setup-dev
 	@$(BIN)/python -m notebooks $(ARGS)
+
+docs: setup-dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS) && echo site/index.html
+
+# What pages show of commands (ARGS: pages), and the rows of `policylag validate`, written anew.
+docs-sessions: setup-dev
+	@$(BIN)/python -m docs.tools.sessions $(ARGS)
+
+docs-accuracy: setup-dev
+	@$(BIN)/python -m docs.tools.accuracy
 
 clean:
 	rm -rf $(VENV) $(ORACLES) $(PEERS) $(FULL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

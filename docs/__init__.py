@@ -1,0 +1,1 @@
+"""The documentation site: pages in Markdown, and in `tools` what checks them and fills them in."""
