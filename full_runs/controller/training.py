@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, final
 
@@ -16,12 +15,12 @@ from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines
 from full_runs.controller.journal import Journal, rollout_row
 from full_runs.controller.records import Group, Made
+from full_runs.controller.versions import keep_only, of_version, versions
 from full_runs.trainer.message import batch_of
 from simulator.rules.counts import Counts
 from simulator.stalled import StalledError
 
 KEPT_PUSHES: Final = 2
-_ANY_VERSION: Final = "version-*"
 
 
 class Trainer(Protocol):
@@ -84,10 +83,13 @@ class Training:
 
         Raises:
             TrainerError: from the trainer.
+            ValueError: the checkpoint is another one than its name says.
         """
-        await asyncio.to_thread(self.trainer.resume, _of_version(self.checkpoints, version))
-        _remove_all_but(self.weights, ())
-        weights = _of_version(self.weights, version)
+        checkpoint = of_version(self.checkpoints, version)
+        if (done := await asyncio.to_thread(self.trainer.resume, checkpoint)) != version:
+            raise ValueError(f"{checkpoint} holds {done} updates")
+        keep_only(self.weights, ())
+        weights = of_version(self.weights, version)
         await asyncio.to_thread(self.trainer.save_weights, weights)
         self.version = self._kept = self._measured = version
         return weights
@@ -96,7 +98,7 @@ class Training:
         """Wait for a batch, train on it, and push if it is time; what the update saw.
 
         Raises:
-            StalledError: no batch came for the configured time, or no engine is left.
+            StalledError: no batch or no answer came for the configured time, or no engine is left.
             TrainerError, NoEngineError: from those two.
         """
         wait_start_s = self.journal.clock()
@@ -131,8 +133,11 @@ class Training:
 
     async def _measure(self) -> dict[str, float]:
         """The trainer waits, so that no push falls in between."""
-        start_s = self.journal.clock()
-        found = await self.measure()
+        start_s, limit_s = self.journal.clock(), self.config.stall_limit_s
+        try:
+            found = await asyncio.wait_for(self.measure(), limit_s)
+        except TimeoutError:
+            raise StalledError(f"engines did not answer held-out prompts in {limit_s:.0f} s") from None
         self.journal.interval("trainer", "idle", "validation", start_s, self.journal.clock())
         self.journal.write("measured", version=self.version, metrics=_finite(found))
         self._measured = self.version
@@ -140,14 +145,14 @@ class Training:
 
     async def _checkpoint(self) -> None:
         """Only here, right after a push, do engines and checkpoint hold the same weights."""
-        start_s, folder = self.journal.clock(), _of_version(self.checkpoints, self.version)
+        start_s, folder = self.journal.clock(), of_version(self.checkpoints, self.version)
         await asyncio.to_thread(self.trainer.save_checkpoint, folder)
         self.journal.interval("trainer", "busy", "checkpoint", start_s, self.journal.clock())
         # It counts from this line on; before, the one before it does.
         self.journal.write("checkpoint", version=self.version)
         self.journal.sync()
         self._kept = self.version
-        _remove_all_but(self.checkpoints, (folder,))
+        keep_only(self.checkpoints, (folder,))
 
     async def _batch(self) -> list[Group]:
         batch: list[Group] | None = None
@@ -166,7 +171,7 @@ class Training:
         await self._wait_for(lambda: rule.may_publish(self.counts()), "leave to push")
         start_s = self.journal.clock()
         self.journal.interval("trainer", "idle", "no_leave_to_push", since_s, start_s)
-        folder = _of_version(self.weights, self.version)
+        folder = of_version(self.weights, self.version)
         await asyncio.to_thread(self.trainer.save_weights, folder)
         saved_s = self.journal.clock()
         pushed = await self.engines.push(folder, self.version)
@@ -185,7 +190,7 @@ class Training:
             compared=pushed.compared,
         )
         self.buffer.published()
-        _remove_all_but(self.weights, sorted(self.weights.glob(_ANY_VERSION))[-KEPT_PUSHES:])
+        keep_only(self.weights, versions(self.weights)[-KEPT_PUSHES:])
         return {"push_s": end_s - start_s, "engines_stood_still_s": pushed.stood_still_s}
 
     def counts(self) -> Counts:
@@ -232,12 +237,3 @@ class Training:
 def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """JSON knows no NaN."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-
-
-def _of_version(folder: Path, version: int) -> Path:
-    return folder / f"version-{version:06d}"
-
-
-def _remove_all_but(folder: Path, kept: Collection[Path]) -> None:
-    for each in set(folder.glob(_ANY_VERSION)) - set(kept):
-        shutil.rmtree(each)
