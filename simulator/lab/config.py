@@ -43,6 +43,8 @@ class LearnConfig(BaseModel):
     """So many prompts come again and again; None: no prompt ever comes back."""
     value_pretraining_rollouts: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     """Rollouts of the starting policy that the critic is fitted to before the first update."""
+    value_pretraining_bootstrap: bool = True
+    """Does value follow a rollout that was cut, in pretraining? If most are cut, that has no anchor."""
 
     @model_validator(mode="after")
     def _fits_its_estimator(self) -> Self:
@@ -64,6 +66,10 @@ class LearnConfig(BaseModel):
             raise ValueError(
                 f"value_pretraining_rollouts is {self.value_pretraining_rollouts}:"
                 f" {self.estimator} has no critic"
+            )
+        if not (self.value_pretraining_bootstrap or self.value_pretraining_rollouts):
+            raise ValueError(
+                "value_pretraining_bootstrap is False, which has no effect with value_pretraining_rollouts 0"
             )
         return self
 

@@ -55,6 +55,7 @@ class Student:
                 self.sampler,
                 rollouts=config.value_pretraining_rollouts,
                 batch_rollouts=config.pipeline.rollouts_per_update,
+                bootstrap_truncated=config.value_pretraining_bootstrap,
             )
 
     def publish(self, version: int) -> None:

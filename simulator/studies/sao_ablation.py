@@ -3,7 +3,7 @@
 Tool lookup: a small language model follows pointers over up to six turns of calls and observations. The
 learning rate is one at which SAO masks under 1 % of its tokens, as its paper reports. Every arm has the same
 traffic, but for K, which costs trainer time. One pair of arms has a world of its own, where an observation is
-three times as long as what is said in a turn: what stepping through observations costs shows there, if at all.
+three times as long as what is said in a turn: if stepping through observations costs anything, then there.
 """
 
 from __future__ import annotations

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from contextlib import nullcontext
 
+import pytest
 import torch
 
 from algorithms.critic import CriticRecipe
 from simulator.lab.critic import CriticLearner, valued
 from simulator.lab.learner import adam
 from simulator.lab.models.warm_start import WarmStart
+from simulator.lab.parts import Lesson
 from simulator.lab.pretraining import once_each, pretrain
 from simulator.lab.tasks.played import Played
+from simulator.lab.traffic import Traffic
+from tests.algorithms.make import batch
 from tests.simulator.lab.models.small import SIZES, Sums
 
-# Most rollouts of the small game are cut: a value after the cut would be added to all values, without end.
+# A third of the small game's rollouts are cut: a value after the cut would be added to all values.
 RECIPE = CriticRecipe(bootstrap_truncated=False)
 
 
@@ -94,6 +100,48 @@ def test_the_value_after_the_last_token_has_seen_it() -> None:
     moved = (other.bootstrap_values - batch.bootstrap_values)[cut]
     assert len(moved) > 10
     assert moved.abs().min() > 0
+
+
+@pytest.mark.parametrize("cut", [0.0, 0.25, 0.75, 1.0])
+def test_an_error_everywhere_comes_back_by_the_share_that_was_cut(cut: float) -> None:
+    """Exactly, at gamma = lambda = 1; without bootstrapping, never: then returns are an anchor."""
+    rows = torch.arange(8) < 8 * cut
+    values = torch.randn(8, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mask = torch.rand(8, 5, generator=torch.Generator().manual_seed(1)) < 0.7
+    mask[:, 0] = True
+
+    def mean_target(recipe: CriticRecipe, error: float) -> float:
+        given = batch(mask, values=values + error, truncated=rows, bootstrap_values=values[:, -1] + error)
+        first = recipe.targets(given)[:, 0]
+        return first.mean().item()
+
+    for bootstraps, share in ((True, cut), (False, 0.0)):
+        recipe = CriticRecipe(bootstrap_truncated=bootstraps)
+        moved = mean_target(recipe, 3.0) - mean_target(recipe, 0.0)
+        assert moved == pytest.approx(3.0 * share, abs=1e-12)
+    discounted = CriticRecipe(gamma=0.5)
+    assert mean_target(discounted, 3.0) - mean_target(discounted, 0.0) <= 3.0 * 0.5 * cut + 1e-12
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_many_cut_rollouts_are_warned_of_where_value_follows_them(bootstrap: bool) -> None:
+    task = played()
+    learner = CriticLearner(
+        task.critic(task.policy()), CriticRecipe(), policy_learning_rate=1e-3, optimizer=adam
+    )
+
+    class AllCut:
+        def sample(self, traffic: Traffic) -> Lesson:
+            lesson = sampler().sample(traffic)
+            cut = torch.ones_like(lesson.batch.truncated)
+            return dataclasses.replace(lesson, batch=dataclasses.replace(lesson.batch, truncated=cut))
+
+    said = pytest.warns(UserWarning, match="256 of 256 rollouts were cut") if bootstrap else nullcontext()
+    with said:
+        pretrain(learner, AllCut(), rollouts=256, bootstrap_truncated=bootstrap)  # type: ignore[arg-type]
+    assert learner.recipe == CriticRecipe()
+    if not bootstrap:  # who is cut makes no difference then
+        assert torch.equal(weights(learner), weights(critic_after(256)))
 
 
 def test_rollouts_are_seen_once_each() -> None:
