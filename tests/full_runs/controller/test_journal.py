@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from full_runs.controller.journal import Journal, event_log, lines, rollout_row
+from full_runs.controller.journal import Journal, event_log, failures, lines, rollout_row
 from tests.full_runs.controller.test_buffer import asked, made
 
 
@@ -66,6 +66,29 @@ def test_a_line_that_was_cut_off_costs_nothing_else(written):
     with written.path.open("a") as file:
         file.write('{"kind": "rollout", "rollout_i')
     assert list(lines(written.path)) == whole
+
+
+def test_a_line_that_is_broken_in_the_middle_is_named(written):
+    text = written.path.read_text().splitlines(keepends=True)
+    text[2] = text[2][:-5] + "\n"
+    written.path.write_text("".join(text))
+    with pytest.raises(ValueError, match=r"journal\.jsonl: line 3 is not JSON"):
+        list(lines(written.path))
+
+
+def test_what_was_measured_after_an_update_is_a_metric_of_it(written):
+    written.write("measured", version=4, metrics={"accuracy": 0.25, "response_tokens": None})
+    facts = list(lines(written.path))
+    for _ in range(2):  # the facts are read, not changed
+        (row,) = event_log(facts).updates.to_pylist()
+        assert (row["reward"], row["accuracy"]) == (1.0, 0.25)
+        assert math.isnan(row["response_tokens"])
+
+
+def test_failures_are_counted_by_kind(written):
+    for what in ("engine", "environment", "engine"):
+        written.write("failure", what=what, rollout_id=0, why="so")
+    assert failures(lines(written.path)) == {"engine": 2, "environment": 1}
 
 
 def test_a_journal_is_never_written_over_another(written):
