@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 _PR_SET_CHILD_SUBREAPER = 36
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module", autouse=True)

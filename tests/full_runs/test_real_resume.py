@@ -30,7 +30,7 @@ WORDS = (
     " --updates-per-checkpoint 2 --measure-every 4 --held-out 8 --warm-start-accuracy 0.2"
     " --engine-ready-timeout-s 1500"
 )
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 @contextmanager
