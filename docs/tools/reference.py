@@ -20,13 +20,13 @@ ALGORITHMS: Final[Mapping[str, Sequence[str]]] = {
     "Penalties": ("kl", "penalty", "entropy"),
     "The critic": ("critic",),
     "GRPO and its relatives": ("grpo", "dapo", "dr_grpo", "rloo", "reinforce_pp", "kimi", "gspo", "gmpo"),
-    "SAO and other critics": ("sao", "sao_ablations", "vapo", "spo"),
+    "SAO and other critics": ("sao", "sao_ablations", "through_observations", "vapo", "spo"),
     "Corrected for staleness": (
         *("tis", "mis", "icepop", "decoupled", "a3po", "cispo", "truncated_is", "topr", "vespo", "dppo"),
         *("sapo", "delta", "opsm", "m2po", "bapo", "vcpo", "tba"),
     ),
 }
-"""Page -> modules of `algorithms`. Its sub-packages have a page each."""
+"""Page -> modules of `algorithms`; what is on none is on a last one. Its sub-packages have a page each."""
 
 NAMES: Final[Mapping[str, str]] = {
     "algorithms": "Estimators",
@@ -58,6 +58,10 @@ def _grouped(package: str) -> Iterator[tuple[str, str, list[str]]]:
     for title, modules in ALGORITHMS.items():
         path = f"reference/{package}/{title.lower().replace(' ', '-')}.md"
         yield title, path, [f"{package}.{module}" for module in modules]
+    listed = {f"{package}.{module}" for modules in ALGORITHMS.values() for module in modules}
+    more = [module for module in _modules(ROOT / package, deep=False) if module not in listed]
+    if more:
+        yield "More", f"reference/{package}/more.md", more
 
 
 def _own(package: str) -> Iterator[tuple[str, str, list[str]]]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,13 @@ def test_every_public_module_is_on_exactly_one_page_of_the_reference():
         if not file.name.startswith("_")
     }
     assert there <= set(listed), sorted(there - set(listed))
+    gone = [module for module in listed if not _lies_at(module).exists()]
+    assert gone == []
+
+
+def _lies_at(module: str) -> Path:
+    place = ROOT.joinpath(*module.split("."))
+    return place if place.is_dir() else place.with_suffix(".py")
 
 
 def test_every_column_of_the_event_log_is_in_its_table_with_its_comment():
