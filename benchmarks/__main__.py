@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import bench_gpt, bench_learner, bench_losses, bench_pipeline, bench_workers
+from benchmarks import bench_gpt, bench_learner, bench_losses, bench_pipeline, bench_report, bench_workers
 
 if __name__ == "__main__":
     bench_pipeline.main()
@@ -10,3 +10,4 @@ if __name__ == "__main__":
     bench_losses.main()
     bench_gpt.main()
     bench_workers.main()
+    bench_report.main()

@@ -20,7 +20,9 @@ class Reporting:
     out: Path | None = None
     """The page; by default report.html in the folder, or here if there are several."""
     figures: Path | None = None
-    """Also write every figure into this folder, as SVG."""
+    """Also write every figure into this folder: SVG, PNG and its numbers as CSV."""
+    half_width: float | None = None
+    """Also print how many seeds each arm needs for a final score known to so much on either side."""
 
     @property
     def page(self) -> Path:
@@ -28,12 +30,14 @@ class Reporting:
 
 
 def read_report(words: list[str]) -> Reporting:
-    """`RUN... [--out PAGE] [--figures FOLDER]`.
+    """`RUN... [--out PAGE] [--figures FOLDER] [--half-width W]`.
 
     Raises:
-        BadInputError: no folder, or a word that is no field.
+        BadInputError: no folder, a word that is no field, a half-width that is none.
     """
     asked = run_tyro(Reporting, words, command="report")
     if not asked.runs:
         raise BadInputError("report: needs a run folder")
+    if asked.half_width is not None and not 0 < asked.half_width < float("inf"):
+        raise BadInputError(f"report: half_width: {asked.half_width} is not a finite number above 0")
     return asked

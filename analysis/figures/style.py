@@ -10,19 +10,33 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Final, final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-# Paul Tol's "vibrant" set (https://personal.sron.nl/~pault/), ordered for contrast between neighbours.
-COLOURS: Final = ("#0077bb", "#ee7733", "#009988", "#cc3311", "#ee3377", "#888888")
+COLOURS: Final = (
+    "#0875b9",  # blue
+    "#e2754b",  # orange
+    "#10a3b9",  # cyan
+    "#c1290a",  # red
+    "#ee3275",  # magenta
+    "#8d8e8e",  # grey
+    "#7744cc",  # violet
+    "#a19700",  # olive
+)
+"""Begun from Paul Tol's "vibrant" set (https://personal.sron.nl/~pault/) and moved apart by a search: any two
+differ by a CIE76 distance of 16 or more, to full colour vision and to the three kinds of dichromats
+(https://doi.org/10.1109/TVCG.2009.113), and each has a contrast of 3 on white and on a dark page."""
 DASHES: Final = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)))
 MARKERS: Final = ("o", "s", "^", "D", "v", "X", "P")
 
 INK: Final = "#010203"
+PNG_DPI: Final = 200
+LEGEND_LETTERS: Final = 56
+"""Most letters of a line of the legend."""
 _SETTINGS: Final[dict[Any, Any]] = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -55,13 +69,47 @@ class Look:
 
 
 def looks(arms: Sequence[str]) -> dict[str, Look]:
-    """A look for each arm. Dashes and markers cycle at coprime lengths, so 35 arms differ without colour."""
+    """A look for each arm. Dashes and markers cycle at coprime lengths, so 35 arms differ without colour.
+
+    There are 8 colours, so that of those 35 no two with the same dash, or the same marker, have one colour.
+    """
     return {
         arm: Look(
             colour=COLOURS[i % len(COLOURS)], dash=DASHES[i % len(DASHES)], marker=MARKERS[i % len(MARKERS)]
         )
         for i, arm in enumerate(arms)
     }
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawing:
+    """A figure that is not on paper yet: what fills its axes, and how large it will be."""
+
+    draw: Callable[[Axes], None]
+    name: str
+    """Unique in the page; prefixes every id, since the ids of two figures may collide."""
+    width_in: float = 4.6
+    height_in: float = 3.0
+
+    def svg(self) -> str:
+        """An SVG element to stand inside a page, in the page's ink."""
+        return svg(self.draw, name=self.name, width_in=self.width_in, height_in=self.height_in)
+
+    def png(self) -> bytes:
+        """An image file, black on white."""
+        with mpl.rc_context(_SETTINGS):
+            figure = _figure(self.draw, self.width_in, self.height_in)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def drawing(
+    draw: Callable[[Axes], None], *, name: str, width_in: float = 4.6, height_in: float = 3.0
+) -> Drawing:
+    """A figure to be drawn when it is asked for, as SVG or as PNG; see `Drawing`."""
+    return Drawing(draw=draw, name=name, width_in=width_in, height_in=height_in)
 
 
 def svg(draw: Callable[[Axes], None], *, name: str, width_in: float = 4.6, height_in: float = 3.0) -> str:
@@ -72,12 +120,16 @@ def svg(draw: Callable[[Axes], None], *, name: str, width_in: float = 4.6, heigh
         name: unique in the page; prefixes every id, since the ids of two figures may collide.
     """
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(width_in, height_in), layout="constrained")
-        FigureCanvasSVG(figure)
-        draw(figure.add_subplot())
+        figure = _figure(draw, width_in, height_in)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return embed(buffer.getvalue(), name)
+
+
+def _figure(draw: Callable[[Axes], None], width_in: float, height_in: float) -> Figure:
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    draw(figure.add_subplot())
+    return figure
 
 
 def embed(text: str, name: str) -> str:
@@ -99,9 +151,19 @@ def alone(figure: str) -> str:
 
 
 def outside_legend(axes: Axes, *, handles: Sequence[Any] = ()) -> None:
-    """A legend above the data, not on it: nothing is hidden, whatever its shape."""
+    """A legend above the data, not on it: nothing is hidden, whatever its shape.
+
+    Two columns where the names are short enough; a name longer than a line is folded.
+    """
     shown = list(handles) or axes.get_legend_handles_labels()[0]
-    if shown:
-        axes.figure.legend(
-            handles=shown, loc="outside upper left", ncols=2, fontsize="small", handlelength=3.2
-        )
+    if not shown:
+        return
+    names = ["\n".join(wrap(str(handle.get_label()), LEGEND_LETTERS)) for handle in shown]
+    axes.figure.legend(
+        handles=shown,
+        labels=names,
+        loc="outside upper left",
+        ncols=2 if max(map(len, names)) <= LEGEND_LETTERS // 2 else 1,
+        fontsize="small",
+        handlelength=3.2,
+    )

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from analysis.figures import collapse as collapse_figures
 from analysis.figures import lines as figures
-from analysis.figures.style import Look, looks, svg
+from analysis.figures.lines import seed_range
+from analysis.figures.style import Look, drawing, looks
 from analysis.measures.curves import curve_table
 from analysis.pictures.picture import Picture
 from analysis.study import Study
 
-BAND = "Line: mean over seeds; band: 95 % bootstrap interval; an arm ends where its shortest run ends."
-SEEN = {
+BAND: Final = (
+    "Line: mean over seeds (n in the legend); band: 95 % bootstrap interval; an arm ends where its shortest"
+    " run ends."
+)
+MOST_ARMS: Final = 8
+"""Of more, a figure shows the ends of the ranking: that many lines can still be told apart."""
+SEEN: Final = {
     "masked_fraction": ("Masked tokens", "Share of tokens that the trust region left out of the gradient."),
     "flat_fraction": ("Flat tokens", "Share of tokens whose contribution to the gradient is exactly 0."),
     "entropy": (
@@ -27,19 +34,53 @@ SEEN = {
 
 
 def study_pictures(study: Study, rng: np.random.Generator) -> list[Picture]:
-    """Every figure that the study has data for, in the order of a reader's questions."""
-    shown = [
-        _score(study, "version", "update", "by update", rng),
-        _score(study, "hours", _hours(study), "by time", rng),
-        _collapse(study),
-        _lags(study),
-        _idle(study),
+    """Every figure that the study has data for, in the order of a reader's questions.
+
+    Of more than `MOST_ARMS` arms those that rank highest and lowest are drawn; each caption says so.
+    """
+    arms = list(dict.fromkeys(study.outcomes["arm"]))
+    shown = study if len(arms) <= MOST_ARMS else _of_arms(study, _ends_of_ranking(study))
+    drawn = [
+        _score(shown, "version", "update", "by update", rng),
+        _score(shown, "hours", _hours(shown), "by time", rng),
+        _collapse(shown),
+        _lags(shown),
+        _idle(shown),
         *(
-            _curve(study, name, "version", "update", title, rng, caption=caption)
+            _curve(shown, name, "version", "update", title, rng, caption=caption)
             for name, (title, caption) in SEEN.items()
         ),
     ]
-    return [picture for picture in shown if picture is not None]
+    pictures = [picture for picture in drawn if picture is not None]
+    if shown is study:
+        return pictures
+    said = f"{MOST_ARMS} of {len(arms)} arms: the {MOST_ARMS // 2} highest and {MOST_ARMS // 2} lowest in"
+    note = f"{said} {_ranked_by(study).replace('_', ' ')}."
+    return [replace(picture, caption=f"{note} {picture.caption}") for picture in pictures]
+
+
+def _ranked_by(study: Study) -> str:
+    """The final score, or where nothing learned the mean lag."""
+    return "mean_lag" if study.outcomes["final_score"].isna().all() else "final_score"
+
+
+def _ends_of_ranking(study: Study) -> list[str]:
+    """The arms that rank highest and those that rank lowest, best first."""
+    ranked = study.outcomes.groupby("arm", sort=False)[_ranked_by(study)].mean()
+    names = [str(arm) for arm in ranked.sort_values(ascending=False, kind="stable").index]
+    return names[: MOST_ARMS // 2] + names[-(MOST_ARMS - MOST_ARMS // 2) :]
+
+
+def _of_arms(study: Study, arms: list[str]) -> Study:
+    """The runs of these arms only, in the study's order."""
+    return replace(
+        study,
+        **{
+            name: table.loc[table["arm"].isin(arms)].reset_index(drop=True)
+            for name in ("outcomes", "updates", "lags", "idle")
+            for table in [getattr(study, name)]
+        },
+    )
 
 
 def _score(
@@ -66,10 +107,8 @@ def _curve(
         return None
     table = curve_table(study.updates, metric, x=x, rng=rng)
 
-    def draw(axes: Axes) -> None:
-        label = metric.replace("_", " ")
-        figures.mean_curves(table, axes, look=_looks(study), x=x_label, y=label, levels=levels)
-
+    label = metric.replace("_", " ")
+    draw = partial(figures.mean_curves, table, look=_looks(study), x=x_label, y=label, levels=levels)
     ends = table.groupby("arm", sort=False).last()
     said = "; ".join(
         f"{arm} ends at {row['mean']:.3g} after {row['x']:.3g}, n = {row['n']:.0f}"
@@ -77,7 +116,7 @@ def _curve(
     )
     return Picture(
         title=title,
-        svg=svg(draw, name=f"{metric}-{x}"),
+        drawing=drawing(draw, name=f"{metric}-{x}"),
         alt=f"{title}, one line an arm: {said}.",
         caption=f"{caption} {BAND}".strip(),
     )
@@ -94,18 +133,21 @@ def _hours(study: Study) -> str:
 
 
 def _collapse(study: Study) -> Picture | None:
-    measured = study.outcomes.loc[study.outcomes["fate"] != "not measured"]
+    measured = study.outcomes.loc[
+        study.outcomes["fate"] != "not measured", ["arm", "seed", "event_update", "collapsed"]
+    ]
     if not measured["collapsed"].any():
         return None
     counts = measured.groupby("arm", sort=False)["collapsed"].agg(["sum", "size"])
     said = "; ".join(f"{arm}: {row['sum']} of {row['size']} collapsed" for arm, row in counts.iterrows())
-
-    def draw(axes: Axes) -> None:
-        collapse_figures.survival(measured.assign(line=measured["arm"]), axes, look=_looks(study))
-
+    table = measured.assign(line=measured["arm"])
     return Picture(
         title="Seeds still standing",
-        svg=svg(draw, name="collapse", height_in=3.2 + 0.18 * len(counts)),
+        drawing=drawing(
+            partial(collapse_figures.survival, table, look=_looks(study)),
+            name="collapse",
+            height_in=3.2 + 0.18 * len(counts),
+        ),
         alt=f"Kaplan-Meier curves. {said}.",
         caption="Kaplan-Meier with its pointwise 95 % band; a seed that ended unbroken is censored there.",
     )
@@ -119,15 +161,12 @@ def _lags(study: Study) -> Picture | None:
     said = "; ".join(
         f"{arm}: mean {row['mean_lag']:.2f}, largest {row['max_lag']:.0f}" for arm, row in means.iterrows()
     )
-
-    def draw(axes: Axes) -> None:
-        figures.lag_histogram(study.lags, axes, look=_looks(study))
-
     return Picture(
         title="How old was the data?",
-        svg=svg(draw, name="lag"),
+        drawing=drawing(partial(figures.lag_histogram, study.lags, look=_looks(study)), name="lag"),
         alt=f"Share of trained rollouts by lag in updates. {said}.",
-        caption="Lag of each trained rollout's oldest token, all seeds of an arm together.",
+        caption=f"Lag of each trained rollout's oldest token, all seeds of an arm together:"
+        f" {study.lags['rollouts'].sum():,} rollouts of {len(study.outcomes)} runs.",
     )
 
 
@@ -136,14 +175,13 @@ def _idle(study: Study) -> Picture | None:
         return None
     totals = study.idle.groupby(["arm", "kind"], sort=False)["idle"].sum().reset_index()
     said = "; ".join(f"{bar['arm']}, {bar['kind']}: {bar['idle']:.0%}" for _, bar in totals.iterrows())
-    bars = len(totals)
-
-    def draw(axes: Axes) -> None:
-        figures.idle_bars(study.idle, axes)
-
+    bars, seeds = len(totals), study.outcomes["arm"].value_counts()
     return Picture(
         title="How idle were the machines?",
-        svg=svg(draw, name="idle", height_in=max(1.6, 0.6 + 0.27 * bars)),
+        drawing=drawing(
+            partial(figures.idle_bars, study.idle), name="idle", height_in=max(1.6, 0.6 + 0.27 * bars)
+        ),
         alt=f"Idle share. {said}.",
-        caption="Mean over seeds; engines by slot. From the start of the run to the end of its last update.",
+        caption=f"Mean over {seed_range(seeds)} seeds an arm; engines by slot. From the start of the run to"
+        " the end of its last update.",
     )

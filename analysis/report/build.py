@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
@@ -11,13 +10,15 @@ from typing import Any, Final, final
 import numpy as np
 import pandas as pd
 
-from analysis.figures.style import alone
 from analysis.measures.collapse import Criteria
 from analysis.pictures.one_run import run_pictures
 from analysis.pictures.picture import Picture
 from analysis.pictures.registered import registered_pictures
 from analysis.pictures.usual import study_pictures
 from analysis.report import page as html
+from analysis.report.commands import commands
+from analysis.report.comparison import compared
+from analysis.report.files import files
 from analysis.report.one_run import run_sections
 from analysis.report.tables import fates, fitted
 from analysis.report.words import (
@@ -35,11 +36,13 @@ from analysis.runs import Run, load_runs, only_run, read_json
 from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
 from analysis.verdicts.by_arm import MANY_ARMS, cells, verdict_table
-from analysis.verdicts.judge import Verdict, judge_all
+from analysis.verdicts.judge import Verdict, judge_all, verdict_rows
 from simulator.studies.hypothesis import Hypothesis
 
 BOOTSTRAP_SEED: Final = 20240
 """Fixed, so that a report made twice from the same runs is the same, byte for byte."""
+SIDE_BY_SIDE: Final = 5
+"""Most arms whose verdicts fit side by side on a page."""
 
 
 @final
@@ -57,6 +60,8 @@ class Report:
     """Figures that were registered: {"kind": ..., and its options} (`analysis.pictures.registered`)."""
     made_by: Mapping[str, str] = field(default_factory=dict)
     """How it was made: command, versions, revision; shown as is."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """What makes the runs, the page and its files again."""
     run: Run | None = None
     """The run itself, if there is only one: its page shows it from within."""
 
@@ -92,6 +97,7 @@ def report_for_study(
         pictures=registered.get("pictures", ()),
         title=title or str(registered.get("title") or folders[0].resolve().name),
         made_by=provenance(read_json(folders[0] / "meta.json")) | absent(names_of_missing(folders[0])),
+        commands=commands(folders),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
 
@@ -103,6 +109,7 @@ def judged(
     title: str,
     pictures: Sequence[Mapping[str, Any]] = (),
     made_by: Mapping[str, str] | None = None,
+    commands: Mapping[str, str] | None = None,
     registered_runs: int | None = None,
     run: Run | None = None,
 ) -> Report:
@@ -118,6 +125,7 @@ def judged(
         pictures=pictures,
         headline=f"{said} {missing_runs(len(study.outcomes), registered_runs)}".strip(),
         made_by=made_by or {},
+        commands=commands or {},
         run=run,
     )
 
@@ -125,47 +133,73 @@ def judged(
 def render(report: Report) -> str:
     """The report as one self-contained HTML page."""
     study = report.study
-    made = [*report.made_by.items(), *seeds_by_arm(study.outcomes).items()]
-    learned = bool(report.table["measured"].any())
-    by_arm = html.data_table(cells(report.table, score=study.criteria.metric), corner="arm")
-    parts = [
-        html.title(report.title),
-        html.paragraph(report.headline, "headline"),
-        html.paragraph(scope(study.outcomes), "soft"),
-    ]
+    sections = {heading: parts for heading, parts in _sections(report) if parts}
+    made_by = report.made_by.get("command") or next(iter(report.commands.values()), "")
+    return html.page(
+        report.title,
+        [
+            html.title(report.title),
+            html.paragraph(report.headline, "headline"),
+            html.paragraph(scope(study.outcomes), "soft"),
+            html.command(made_by) if made_by else "",
+            html.contents(list(sections)),
+            *(html.section(heading, *parts) for heading, parts in sections.items()),
+        ],
+    )
+
+
+def _sections(report: Report) -> Iterator[tuple[str, list[str]]]:
+    """Headings with what stands under them, in the order of a reader's questions."""
+    outcomes = report.study.outcomes
+    figures = ("Figures", [html.pictures(_pictures(report))])
     # Of many arms the table is long: what was claimed and what is seen come first.
     many = len(report.table) > MANY_ARMS
-    parts += [] if many else [html.section("Verdict by arm", by_arm)]
-    if report.verdicts:
-        parts.append(
-            html.section(
-                "Claims",
-                html.data_table(claims(report.verdicts), corner="id", words=True),
-                html.paragraph(multiplicity(report.verdicts), "soft"),
-            )
-        )
-    figures = html.section("Figures", html.pictures(_pictures(report)))
-    parts += [figures, html.section("Verdict by arm", by_arm)] if many else []
-    parts += fates(study.outcomes)
-    parts += fitted(study.outcomes)
-    parts += run_sections(report.run) if report.run is not None else []
-    parts += [] if many else [figures]
-    parts += [
-        html.section("How it was made", html.definitions(made)),
-        html.section("Definitions", html.definitions(definitions(study.criteria, learned=learned))),
+    if not many:
+        yield "Verdict by arm", _by_arm(report)
+    yield "Claims", _claims(report.verdicts)
+    if many:
+        yield figures
+        yield "Verdict by arm", _by_arm(report)
+    elif report.run is None:
+        yield figures
+    yield "Over all tasks", compared(report.study)
+    yield "How the runs ended", fates(outcomes)
+    yield "Fits across arms", fitted(outcomes)
+    if report.run is not None:
+        yield figures
+        yield from run_sections(report.run)
+    # What is to be typed comes first, then what it was made from.
+    made = {**report.commands, **report.made_by, **seeds_by_arm(outcomes)}
+    first = {name: made.pop(name) for name in ("command", *report.commands) if name in made}
+    yield html.MADE, [html.definitions([*first.items(), *made.items()], commands=list(first))]
+    learned = bool(report.table["measured"].any())
+    yield "Definitions", [html.definitions(definitions(report.study.criteria, learned=learned))]
+
+
+def _by_arm(report: Report) -> list[str]:
+    """Few arms stand side by side; many arms are rows."""
+    words = cells(report.table, score=report.study.criteria.metric)
+    few = len(words) <= SIDE_BY_SIDE
+    return [
+        html.data_table(words.T if few else words, corner="" if few else "arm"),
+        html.paragraph("Means over the seeds of an arm; in brackets their 95 % bootstrap interval.", "soft"),
+        html.source(data_by_arm=report.table, data_by_run=report.study.outcomes),
     ]
-    return html.page(report.title, parts)
 
 
-def figure_files(report: Report) -> dict[str, str]:
-    """The report's figures as SVG, by a file name made of their titles.
+def _claims(verdicts: Sequence[Verdict]) -> list[str]:
+    if not verdicts:
+        return []
+    return [
+        html.data_table(claims(verdicts), corner="id", words=True),
+        html.paragraph(multiplicity(verdicts), "soft"),
+        html.source(claims=verdict_rows(verdicts)),
+    ]
 
-    On a page they take its colours; alone they are black on white.
-    """
-    return {
-        re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-") + ".svg": alone(picture.svg)
-        for picture in _pictures(report)
-    }
+
+def figure_files(report: Report) -> Iterator[tuple[str, bytes]]:
+    """The report's figures with their data, as names and contents of files, one at a time."""
+    return files(_pictures(report))
 
 
 def _pictures(report: Report) -> list[Picture]:

@@ -15,49 +15,70 @@ from analysis.measures.throughput import account
 from analysis.report import page as html
 from analysis.runs import Run
 
+Section = tuple[str, list[str]]
+"""A heading and what stands under it, as HTML."""
 
-def run_sections(run: Run) -> list[str]:
-    """HTML sections: lag by part, idleness by cause, token ledger, lengths, lag by what is counted."""
+
+def run_sections(run: Run) -> list[Section]:
+    """Lag by part, idleness by cause, token ledger, lengths, waiting, lag by what is counted."""
     return [
-        html.section(
+        (
             "Where did the lag come from?",
-            html.data_table(split_words(run), corner="rollouts"),
-            html.paragraph(
-                "Mean updates, from the version of a rollout's oldest token to the trainer's when it was used"
-                " or dropped: published while it decoded, while it waited for its group, while it was queued,"
-                " and what the trainer had made by then that no engine held (earlier updates of the batch).",
-                "soft",
-            ),
+            [
+                html.data_table(split_words(run), corner="rollouts"),
+                html.paragraph(
+                    "Mean updates, from the version of a rollout's oldest token to the trainer's when it was"
+                    " used or dropped: published while it decoded, while it waited for its group, while it"
+                    " was queued, and what the trainer had made by then that no engine held (earlier updates"
+                    " of the batch).",
+                    "soft",
+                ),
+                html.source(lag_by_part=split_means(lag_split(run.rollouts, run.updates))),
+            ],
         ),
-        html.section(
+        (
             "Idle by cause",
-            html.data_table(idle_words(run), corner="machine"),
-            html.paragraph("Shares of the time to the end of the last update; they add up to it.", "soft"),
+            [
+                html.data_table(idle_words(run), corner="machine"),
+                html.paragraph(
+                    "Shares of the time to the end of the last update; they add up to it.", "soft"
+                ),
+                html.source(idle_by_cause=idle_shares(run)),
+            ],
         ),
-        html.section(
+        (
             "What became of every token",
-            html.data_table(account_words(run), corner="tokens"),
-            html.paragraph(
-                "The first row is the sum of the others. What was in flight at the end counts with its whole"
-                " length.",
-                "soft",
-            ),
+            [
+                html.data_table(account_words(run), corner="tokens"),
+                html.paragraph(
+                    "The first row is the sum of the others. What was in flight at the end counts with its"
+                    " whole length.",
+                    "soft",
+                ),
+                html.source(tokens_by_fate=account(run)),
+            ],
         ),
-        html.section(
+        (
             "Generated and trained lengths",
-            html.data_table(length_words(run), corner="rollouts"),
-            html.paragraph(
-                "In action tokens. KS: the largest difference between the shares that are no longer than some"
-                " length, against all that finished. Cut off: dropped while they decoded; their lengths are"
-                " what they had made, so the generated are shorter than what was begun.",
-                "soft",
-            ),
+            [
+                html.data_table(length_words(run), corner="rollouts"),
+                html.paragraph(
+                    "In action tokens. KS: the largest difference between the shares that are no longer than"
+                    " some length, against all that finished. Cut off: dropped while they decoded; their"
+                    " lengths are what they had made, so the generated are shorter than what was begun.",
+                    "soft",
+                ),
+                html.source(lengths_by_fate=length_table(run.rollouts)),
+            ],
         ),
         *_completion_section(run),
-        html.section(
+        (
             "How old, by what is counted?",
-            html.data_table(lag_words(run), corner="rollouts, counted by"),
-            html.paragraph(_lag_note(run), "soft"),
+            [
+                html.data_table(lag_words(run), corner="rollouts, counted by"),
+                html.paragraph(_lag_note(run), "soft"),
+                html.source(lag_by_what_is_counted=run_lag_table(run)),
+            ],
         ),
     ]
 
@@ -120,20 +141,24 @@ def length_words(run: Run) -> pd.DataFrame:
     )
 
 
-def _completion_section(run: Run) -> list[str]:
+def _completion_section(run: Run) -> list[Section]:
     """Empty for a run whose log does not say when rollouts were asked for."""
     if run.rollouts["submitted_s"].isna().all():
         return []
+    words = completion_words(run)
     return [
-        html.section(
+        (
             "How many were answered?",
-            html.data_table(completion_words(run), corner="attempts"),
-            html.paragraph(
-                "From being asked for to the last token. One that was given up, or was still under way,"
-                " counts with the time that it was watched: a percentile among those is only known to be"
-                " larger.",
-                "soft",
-            ),
+            [
+                html.data_table(words, corner="attempts"),
+                html.paragraph(
+                    "From being asked for to the last token. One that was given up, or was still under way,"
+                    " counts with the time that it was watched: a percentile among those is only known to be"
+                    " larger.",
+                    "soft",
+                ),
+                html.source(answered=words),
+            ],
         )
     ]
 

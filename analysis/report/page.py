@@ -5,7 +5,8 @@ Nothing is fetched: styles are in the page, figures are inline SVG. Every text g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from html import escape
 from string import Template
 from typing import Final
@@ -13,7 +14,11 @@ from typing import Final
 import pandas as pd
 
 from analysis.pictures.picture import Picture
+from analysis.report.data import link
 from analysis.report.style import STYLE
+
+MADE: Final = "How it was made"
+"""Heading of the section that every table and figure points to."""
 
 _PAGE: Final = Template("""<!doctype html>
 <html lang="en">
@@ -42,12 +47,42 @@ def title(text: str) -> str:
     return f"<h1>{escape(text)}</h1>"
 
 
+def _anchor(heading: str) -> str:
+    """No drawing begins its ids so."""
+    return "part-" + re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+
+
+_TO_COMMAND: Final = f'<a href="#{_anchor(MADE)}">command</a>'
+
+
 def section(heading: str, *parts: str) -> str:
-    return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(parts) + "\n</section>"
+    body = "\n".join(parts)
+    return f'<section id="{_anchor(heading)}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
+
+
+def contents(headings: Sequence[str]) -> str:
+    """Links to the sections of a page."""
+    links = (f'<a href="#{_anchor(heading)}">{escape(heading)}</a>' for heading in headings)
+    return f'<nav aria-label="Contents">{" ".join(links)}</nav>'
 
 
 def paragraph(text: str, kind: str = "") -> str:
     return f'<p class="{escape(kind)}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def command(text: str) -> str:
+    """What was typed to make what the page shows."""
+    return f'<p class="soft">Made by <code>{escape(text)}</code></p>'
+
+
+def source(**tables: pd.DataFrame) -> str:
+    """Under a table: the numbers it was made of, by name, and the way to the command that made it."""
+    words = ["data"] if len(tables) == 1 else [name.replace("_", " ") for name in tables]
+    links = [
+        link(table, name.replace("_", "-"), words=called)
+        for (name, table), called in zip(tables.items(), words, strict=True)
+    ]
+    return f'<p class="source">{" · ".join([*links, _TO_COMMAND])}</p>'
 
 
 def data_table(table: pd.DataFrame, *, corner: str, words: bool = False) -> str:
@@ -87,12 +122,21 @@ def pictures(shown: Sequence[Picture]) -> str:
 
 
 def _figure(picture: Picture) -> str:
-    caption = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
+    data = [] if picture.table is None else [link(picture.table, picture.file_name)]
+    found = f'<span class="source">{" · ".join([*data, _TO_COMMAND])}</span>'
     return (
         f"<figure><h3>{escape(picture.title)}</h3>\n"
-        f'<div role="img" aria-label="{escape(picture.alt)}">{picture.svg}</div>\n{caption}</figure>'
+        f'<div role="img" aria-label="{escape(picture.alt)}">{picture.drawing.svg()}</div>\n'
+        f"<figcaption>{escape(picture.caption)} {found}</figcaption></figure>"
     )
 
 
-def definitions(terms: Sequence[tuple[str, str]]) -> str:
-    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in terms) + "</dl>"
+def definitions(terms: Sequence[tuple[str, str]], *, commands: Collection[str] = ()) -> str:
+    """Terms and what they mean; those in `commands` mean something to be typed."""
+    rows = (
+        f"<dt>{escape(term)}</dt><dd>"
+        + (f"<code>{escape(meaning)}</code>" if term in commands else escape(meaning))
+        + "</dd>"
+        for term, meaning in terms
+    )
+    return f"<dl>{''.join(rows)}</dl>"

@@ -107,10 +107,14 @@ def scope(outcomes: pd.DataFrame) -> str:
     clocks = set(outcomes["clock"])
     hours = f"hours are {' and '.join(sorted(clocks - {'imposed'}))} hours. " if clocks - {"imposed"} else ""
     lag = "lag was imposed, and there is no clock. " if "imposed" in clocks else ""
-    return (
-        f"{len(outcomes)} runs, {outcomes['arm'].nunique()} arms, {outcomes['seed'].nunique()} seeds; "
-        f"{hours}{lag}Intervals are 95 % over seeds; with few seeds they are too narrow."
+    counted = {"run": len(outcomes), "arm": outcomes["arm"].nunique(), "seed": outcomes["seed"].nunique()}
+    said = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for what, n in counted.items())
+    intervals = (
+        "Intervals are 95 % over seeds; with few seeds they are too narrow."
+        if counted["seed"] > 1
+        else "One seed has no interval over seeds."
     )
+    return f"{said}; {hours}{lag}{intervals}"
 
 
 def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
@@ -175,11 +179,13 @@ def multiplicity(verdicts: Sequence[Verdict]) -> str:
 
 
 def seeds_by_arm(outcomes: pd.DataFrame) -> dict[str, str]:
-    """Which seeds each arm ran."""
-    return {
+    """Which seeds each arm ran; said once if all ran the same."""
+    seeds = {
         f"seeds of {arm}": ", ".join(str(seed) for seed in sorted(own["seed"]))
         for arm, own in outcomes.groupby("arm", sort=False)
     }
+    same = set(seeds.values())
+    return {"seeds of every arm": same.pop()} if len(same) == 1 and len(seeds) > 1 else seeds
 
 
 def definitions(c: Criteria, *, learned: bool) -> list[tuple[str, str]]:

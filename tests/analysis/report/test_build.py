@@ -1,12 +1,15 @@
 import dataclasses
+import io
 import json
 import re
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from analysis.report.build import render, report_for_study
+from analysis.report.build import figure_files, render, report_for_study
 from simulator.studies.hypothesis import Hypothesis
 from tests.analysis.factories import recorded
 
@@ -81,11 +84,11 @@ def test_the_headline_says_who_learned_what_broke_and_which_claims_held(report):
 
 
 def test_the_verdict_comes_before_the_tables_and_the_tables_before_the_figures(page, report):
-    order = ("ends highest", "Verdict by arm", "Claims", "Figures", "Definitions")
+    order = ("ends highest", "<h2>Verdict by arm", "<h2>Claims", "<h2>Figures", "<h2>Definitions")
     places = [page.index(text) for text in order]
     assert places == sorted(places)
     words = Page(page).words
-    for text in ("policylag study quick", "numpy 2", "seeds of sao", CLAIM.claim, "3 of 3"):
+    for text in ("policylag study quick", "numpy 2", "seeds of every arm", CLAIM.claim, "3 of 3"):
         assert text in words
     assert report.verdicts[0].verdict in words
 
@@ -95,8 +98,60 @@ def test_the_page_fetches_nothing(page):
     for tag, attributes in Page(page).tags:
         assert tag not in ("script", "link", "iframe", "object", "embed", "base")
         for name in outside & set(attributes):
-            assert attributes[name].startswith("#")
+            assert attributes[name].startswith(("#", "data:text/csv;"))
     assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_every_figure_and_every_table_links_to_its_numbers_and_to_a_command(page):
+    links = [attributes for tag, attributes in Page(page).tags if tag == "a" and "download" in attributes]
+    tags = [tag for tag, _ in Page(page).tags]
+    # Besides: the verdict's table has one by arm and one by run.
+    assert len(links) == tags.count("figure") + tags.count("table") + 1
+    files = {link["download"]: unquote(link["href"].split(",", 1)[1]) for link in links}
+    rows = pd.read_csv(io.StringIO(files["accuracy-by-update.csv"]))
+    assert rows.loc[rows["arm"] == "sao", "mean"].iloc[-1] == pytest.approx(0.901)
+    runs = pd.read_csv(io.StringIO(files["data-by-run.csv"]))
+    assert len(runs) == 6
+    words = Page(page).words
+    assert words.count("command") >= len(links) - 1
+    assert "policylag report " in words
+
+
+def test_files_are_pictures_two_ways_and_their_numbers(report):
+    found = dict(figure_files(report))
+    names = {name.rsplit(".", 1)[0] for name in found}
+    assert set(found) == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "csv")}
+    assert found["accuracy-by-update.png"].startswith(b"\x89PNG")
+    assert found["accuracy-by-update.svg"].startswith(b"<svg")
+    rows = pd.read_csv(io.BytesIO(found["how-old-was-the-data.csv"]))
+    assert rows["rollouts"].sum() == 6 * 40
+
+
+def test_figures_of_one_title_do_not_replace_each_other(tmp_path):
+    pictures = [{"kind": "survival", "where": {"arm": arm}} for arm in ("sao", "grpo")]
+    folder = write(tmp_path, {"sao": RISE, "grpo": FALL}, pictures=pictures)
+    found = dict(figure_files(report_for_study(folder)))
+    assert {"seeds-still-standing.svg", "seeds-still-standing-2.svg"} <= set(found)
+
+
+def test_of_many_arms_a_figure_shows_the_ends_of_the_ranking(tmp_path):
+    curves = {f"arm {i:02}": np.linspace(0.1, 0.1 + 0.05 * i, 12) for i in range(12)}
+    report = report_for_study(write(tmp_path, curves))
+    page = Page(render(report))
+    label = next(
+        own["aria-label"] for _, own in page.tags if "one line an arm" in (own.get("aria-label") or "")
+    )
+    drawn = {f"arm {i:02}" for i in range(12) if f"arm {i:02} ends" in label}
+    assert drawn == {f"arm {i:02}" for i in (0, 1, 2, 3, 8, 9, 10, 11)}
+    assert "8 of 12 arms: the 4 highest and 4 lowest in final score." in page.words
+    assert len(report.table) == 12
+
+
+def test_a_run_alone_says_how_to_make_it_again(tmp_path):
+    folder = tmp_path / "my run"
+    recorded(None).log().write(folder, config={"slots": 4}, meta={"seed": 0})
+    words = Page(render(report_for_study(folder))).words
+    assert f"policylag simulate --config '{folder}/config.json'" in words
 
 
 def test_every_figure_says_in_words_what_it_shows(page):
@@ -133,7 +188,7 @@ def test_a_single_run_that_only_kept_time_has_a_report_too(tmp_path):
     report = report_for_study(folder)
     assert report.headline == "my-run: mean lag 0.88 updates, trainer 25% idle, engines 75% idle."
     words = Page(render(report)).words
-    assert "1 runs, 1 arms, 1 seeds" in words
+    assert "1 run, 1 arm, 1 seed; " in words
     assert "accuracy" not in words.lower().replace("final accuracy", "")  # a dash in the table, no more
 
 
@@ -183,7 +238,6 @@ def test_a_study_shows_the_pictures_it_registered_and_what_it_fitted(tmp_path):
     assert "cannot be had: " in page.words
     assert "3 of 3: 100% [44%, 100%]" in page.words  # how grpo ended, Wilson's interval
     assert "2 claims, each judged on its own" in page.words
-    assert page.words.index("How the runs ended") < page.words.index("Figures")
 
 
 def test_a_picture_that_there_is_not_is_an_error_that_names_it(tmp_path):
