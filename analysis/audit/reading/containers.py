@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.audit.reading.console import console_records, is_console
 from analysis.audit.reading.events import event_records, is_event_file
 from analysis.audit.reading.lines import (
     CHUNK,
@@ -20,6 +21,7 @@ from analysis.audit.reading.lines import (
     csv_records,
     delimiter,
     json_records,
+    json_value,
     opened,
     text_lines,
 )
@@ -27,6 +29,8 @@ from analysis.audit.reading.lines import (
 Reader: TypeAlias = Callable[[Tally], Iterator[Record]]
 _HEAD: Final = 64
 _LINES: Final = 20
+_CONSOLE_LINES: Final = 5000
+"""Lines of a console within which a first step must end. *Choice*."""
 _BYTES_A_ROW: Final = 64
 """Chunks are given in bytes; of a Parquet file this many bytes are one row."""
 
@@ -64,9 +68,13 @@ def _text(path: Path, chunk: int) -> Container:
     if not first:
         raise ValueError(f"{path} is empty")
     if first[0].startswith(("{", "[")):
-        whole = _whole_document(path, first[0])
+        whole = None if _is_lines(first) else _whole_document(path, first[0])
         if whole is not None:
             return Container(sort="JSON", read=lambda tally: _counted(whole, tally))
+    elif is_console(islice(text_lines(path), _CONSOLE_LINES)):
+        return Container(
+            sort="console of AReaL", read=lambda tally: console_records(path, tally, chunk=chunk)
+        )
     if any(line.startswith("{") for line in first):
         return Container(sort="JSON lines", read=lambda tally: json_records(path, tally, chunk=chunk))
     header = first[0].split(delimiter(path))
@@ -75,12 +83,21 @@ def _text(path: Path, chunk: int) -> Container:
     raise ValueError(f"{path} is no log that can be read: no JSON, CSV, Parquet or TensorBoard events")
 
 
+def _is_lines(first: list[str]) -> bool:
+    """Is one of the lines after the first a record of its own, so that the file need not be read whole?"""
+    return first[0].startswith("{") and any(line.startswith("{") and _parsed(line) for line in first[1:])
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json_value(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _whole_document(path: Path, first: str) -> list[Record] | None:
     """The records of a file that is one JSON document: an array, or the state of Hugging Face's trainer."""
-    try:
-        value = json.loads(first, parse_int=float)
-    except (ValueError, RecursionError):
-        value = None
+    value = _parsed(first)
     if isinstance(value, dict) and "log_history" not in value:
         return None  # a record a line
     if value is None or not isinstance(value, dict | list):

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias, cast, final
 
+from pydantic_core import from_json
+
 Record: TypeAlias = Mapping[str, object]
 
 CHUNK: Final = 2**16
@@ -77,8 +79,7 @@ def json_records(path: Path, tally: Tally, *, chunk: int = CHUNK) -> Iterator[Re
         if not text:
             continue
         try:
-            # As floats: Python refuses whole numbers of more than 4300 digits.
-            value = json.loads(text, parse_int=float)
+            value = json_value(text)
         except (ValueError, RecursionError):
             tally.refuse(place)
             continue
@@ -88,6 +89,20 @@ def json_records(path: Path, tally: Tally, *, chunk: int = CHUNK) -> Iterator[Re
                 yield item
             else:
                 tally.refuse(place)
+
+
+def json_value(text: str) -> object:
+    """What a JSON text says; NaN and infinities, which JSON has no words for, as Python writes them.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        return from_json(text, cache_strings="keys")
+    except ValueError:
+        # Half of a surrogate pair, deep nests, whole numbers of more than 4300 digits: as floats, then.
+        return json.loads(text, parse_int=float)
 
 
 def csv_records(path: Path, tally: Tally, *, chunk: int = CHUNK) -> Iterator[Record]:

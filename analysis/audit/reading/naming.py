@@ -23,6 +23,7 @@ UPDATE_NAMES: Final = (
     "Step",
     "_step",
     "iteration",
+    "Train step",
 )
 """By which logs count, the most telling first."""
 _PANEL: Final = " - "

@@ -326,3 +326,70 @@ def test_event_files(tmp_path):
     assert log.system.name == "verl"
     assert log.updates["update"].tolist() == [1, 2]
     assert log.updates["entropy"].tolist() == pytest.approx([0.9, 0.9])
+
+
+def fancy_grid(stats, pairs):
+    """As tabulate draws a fancy grid of 4 decimals: column by column, pairs side by side."""
+    items = list(stats.items())
+    height = -(-len(items) // pairs)
+    lines = ["╒" + "═" * 20 + "╕"]
+    for i in range(height):
+        cells = []
+        for j in range(pairs):
+            name, value = items[i + j * height] if i + j * height < len(items) else ("", None)
+            cells += [f" {name:40} ", f" {value:.4e} " if value is not None else "            "]
+        lines += ["│" + "│".join(cells) + "│", "├" + "─" * 20 + "┤"]
+    return "\n".join([*lines[:-1], "╘" + "═" * 20 + "╛"])
+
+
+@pytest.mark.parametrize("pairs", [1, 4])
+@pytest.mark.parametrize("scope", ["ppo_actor", "grpo_actor"])
+def test_areal_console(tmp_path, pairs, scope):
+    path, text = tmp_path / "main.log", ["20251111-11:37:11.251 Launcher INFO: started, with 8 workers"]
+    for step in range(1, 31):
+        stats = {
+            f"{scope}/update/version_stats/sample_staleness_theta_avg": 1 + 0.1 * step,
+            f"{scope}/update/behave_approx_kl/avg": -0.02,
+            f"{scope}/update/entropy/avg": 0.5,
+            f"{scope}/task_reward/avg": 0.25,
+            "timeperf/train_step": 12.5,
+        }
+        text += [
+            f"\x1b[32m20251111-11:37:11.251 StatsLogger INFO: Epoch 1/5 Step {step}/935 "
+            f"Train step {step}/4675 done.\x1b[0m",
+            "20251111-11:37:11.252 StatsLogger INFO: Stats (1/2):",
+            "20251111-11:37:11.252 StatsLogger INFO: ",
+            fancy_grid(stats, pairs),
+            "20251111-11:37:11.252 StatsLogger INFO: Stats (2/2):",
+            fancy_grid({f"{scope}/update/entropy/avg": 0.7}, pairs),
+        ]
+    path.write_text("\n".join(text) + "\n│ ppo_actor/cut")
+    log = load([path])
+    assert log.system.name == "AReaL"
+    assert log.sources[0].what == "console of AReaL, names of AReaL"
+    assert log.sources[0].broken == 1
+    table = log.updates.set_index("update")
+    assert table.index.tolist() == list(range(1, 31))
+    assert table["lag_mean"].tolist() == pytest.approx([1 + 0.1 * step for step in range(1, 31)], rel=1e-4)
+    assert table["kl_k1"].tolist() == [0.02] * 30  # the other sign
+    assert table["entropy"].tolist() == pytest.approx([0.6] * 30)
+    assert "lag creeps up" in {one.check for one in examine(log).findings}
+
+
+def test_masked_tokens_by_the_sign_of_their_advantage(tmp_path):
+    """prime-rl logs shares of what it masked."""
+    records = [
+        {
+            "step": i,
+            "off_policy/mean": 1.0,
+            "is_masked/mean": 0.4,
+            "masked_advantage_positive/mean": 0.05,
+            "masked_advantage_negative/mean": 0.95,
+        }
+        for i in range(20)
+    ]
+    audit = examine(load([write_jsonl(tmp_path / "log", records)]))
+    finding = next(one for one in audit.findings if one.check == "clipped and masked")
+    assert finding.evidence["negative"] == pytest.approx(0.38)
+    assert finding.evidence["positive"] == pytest.approx(0.02)
+    assert finding.what.endswith("nearly all of it is where the advantage is negative")
