@@ -33,7 +33,10 @@ def main(words: list[str], folder: Path = FOLDER) -> int:
             notebook = executed(read(path), folder)
         except CellExecutionError as error:
             failed += 1
-            print(f"{path.name}: a cell failed; the file stays as it was\n{COLOUR.sub('', str(error))}", file=sys.stderr)
+            print(
+                f"{path.name}: a cell failed; the file stays as it was\n{COLOUR.sub('', str(error))}",
+                file=sys.stderr,
+            )
             continue
         # Written beside and renamed: an interrupt leaves the old file whole.
         beside = path.with_suffix(".part")

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+import matplotlib.font_manager  # noqa: F401 - makes its cache here, or the first kernel would tell of it
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
@@ -48,7 +49,14 @@ def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """
     fresh = copy.deepcopy(notebook)
     with tempfile.TemporaryDirectory() as settings:
-        env = {**os.environ, "IPYTHONDIR": settings, "JUPYTER_CONFIG_DIR": settings, "MPLCONFIGDIR": settings}
+        style = Path(settings, "matplotlibrc")
+        style.touch()
+        env = {
+            **os.environ,
+            "IPYTHONDIR": settings,
+            "JUPYTER_CONFIG_DIR": settings,
+            "MATPLOTLIBRC": str(style),
+        }
         client = NotebookClient(
             fresh,
             kernel_name="python3",
@@ -56,7 +64,6 @@ def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
             startup_timeout=START_LIMIT_S,
             coalesce_streams=True,
             record_timing=False,
-            store_widget_state=False,
             resources={"metadata": {"path": str(folder)}},
         )
         # Sockets in a folder: a port may be taken between its choice and its use.
