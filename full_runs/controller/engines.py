@@ -93,10 +93,14 @@ class Engines:
         self.weights, self.version = weights or self.model, version
         await asyncio.gather(*(self._bring_up(engine) for engine in self.all))
 
+    def serving(self) -> list[Engine]:
+        """Those that hold weights with a version and take requests."""
+        return [engine for engine in self.all if engine.serves]
+
     def choose(self) -> Engine | None:
         """The engine with the fewest rollouts, if one has room."""
-        serving = [engine for engine in self.all if engine.serves and len(engine.busy) < self.slots]
-        return min(serving, key=lambda engine: len(engine.busy), default=None)
+        roomy = [engine for engine in self.serving() if len(engine.busy) < self.slots]
+        return min(roomy, key=lambda engine: len(engine.busy), default=None)
 
     def is_left(self) -> bool:
         return any(engine.out is None for engine in self.all)
@@ -109,7 +113,7 @@ class Engines:
             NoEngineError: no engine took them, and none can be started again.
         """
         async with self._pushing:
-            serving = [engine for engine in self.all if engine.serves]
+            serving = self.serving()
             pushed = await self.pusher.push([engine.client for engine in serving], folder, version)
             self.weights, self.version = folder, version
             for place, why in pushed.failed:

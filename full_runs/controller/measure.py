@@ -24,8 +24,7 @@ async def measured(
     By the lab's names. Sampled as in training; rollouts without a result are left out, NaN if that is all.
     Nobody may push meanwhile: then all tokens are by one version.
     """
-    serving = [engine for engine in engines.all if engine.serves]
-    asked = zip(range(config.held_out), cycle(serving), strict=False)
+    asked = zip(range(config.held_out), cycle(engines.serving()), strict=False)
     played = await asyncio.gather(*(_played(config, world, engine, clock, i) for i, engine in asked))
     whole = [each for each in played if each is not None]
     if not whole:

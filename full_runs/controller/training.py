@@ -125,7 +125,8 @@ class Training:
         )
         if self.version % self.config.updates_per_push == 0:
             metrics |= await self._push()
-            if self.version - self._measured >= self.config.measure_every:
+            # With no engine there, nobody can be asked; later, then.
+            if self.engines.serving() and self.version - self._measured >= self.config.measure_every:
                 metrics |= await self._measure()
             if self.version - self._kept >= self.config.updates_per_checkpoint:
                 await self._checkpoint()

@@ -166,5 +166,8 @@ def test_every_update_was_published_in_order_of_time(run):
     assert (updates["train_start_s"] >= updates["wait_start_s"]).all()
     assert updates["reward"].between(0, 1).all()
     measured = updates.set_index("version")["accuracy"].dropna()
-    assert list(measured.index) == [3, 6]
+    # After every third update, and later where no engine was there to be asked.
+    assert len(measured)
+    assert measured.index.min() >= CONFIG.measure_every
+    assert (measured.index.diff().dropna() >= CONFIG.measure_every).all()
     assert measured.between(0, 1).all()
