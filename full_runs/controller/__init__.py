@@ -1,8 +1,10 @@
 """Who decides what a real run does next: the simulator's rules, applied to rollouts that engines really make.
 
-records: what is known of a rollout. buffer: groups, queue, counts; no clock, no network. engines: servers
-that are chosen, lost, started again. rollouts: keeps so many in flight. training: takes batches, trains,
-pushes, keeps checkpoints. measure: plays held-out prompts. versions: folders of weights and checkpoints. journal:
-facts as they happen, and the event log made of them. resume: what they leave to a run that was killed. stalls: what
-a push took from slots. course: all of these, wired.
+records, buffer      what is known of a rollout; groups, queue, counts: no clock, no network
+engines, rollouts    servers that are chosen, lost, started again; so many rollouts kept in flight
+training, versions   batches, updates, pushes, checkpoints; the folders of the latter two
+measure              held-out prompts, played
+journal, resume      facts as they happen and the event log made of them; what they leave to a run that was killed
+stalls               what a push took from slots
+course               all of these, wired
 """
