@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from analysis.export.extras import extra
+from analysis.export.extras import must_be_there
 from analysis.export.place import must_be_new
 from analysis.export.rows import rows
 from analysis.export.text import write_csv, write_jsonl
@@ -66,7 +66,7 @@ class Exporting:
         if not (self.updates_per_version > 0 and math.isfinite(self.updates_per_version)):
             raise ValueError(f"updates_per_version: must be above 0, got {self.updates_per_version:g}")
         if self.sort in NEEDS:
-            extra(NEEDS[self.sort], self.sort)
+            must_be_there(NEEDS[self.sort], self.sort)
         if self.out is not None:
             must_be_new(self.out)
         found = [folder for given in self.runs for folder in run_folders(given)]

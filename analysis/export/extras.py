@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
+
+
+def must_be_there(package: str, name: str) -> None:
+    """Refuse early, without an import: trackio reads its folder when it is imported.
+
+    Raises:
+        ValueError: the package is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(_missing(name))
 
 
 def extra(module: str, name: str) -> Any:
@@ -18,4 +29,8 @@ def extra(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ValueError(f"--to {name} needs the extra {name}: pip install 'policylag[{name}]'") from None
+        raise ValueError(_missing(name)) from None
+
+
+def _missing(name: str) -> str:
+    return f"--to {name} needs the extra {name}: pip install 'policylag[{name}]'"
