@@ -80,6 +80,7 @@ def study(words: list[str]) -> int:
 def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
     from analysis.report.build import figure_files, render, report_for_study
+    from analysis.report.seeds import seeds_text
     from simulator.command_line import bad_input
     from simulator.report_words import read_report
     from simulator.runfolder import write_text
@@ -92,6 +93,8 @@ def report(words: list[str]) -> int:
             asked.figures.mkdir(parents=True, exist_ok=True)
             for name, content in figure_files(judged):
                 (asked.figures / name).write_bytes(content)
+    if asked.half_width is not None:
+        print(seeds_text(judged.study.outcomes, asked.half_width))
     print(asked.page)
     return 0
 
@@ -222,6 +225,8 @@ def _finish_run(
     """Keep the run if a folder was named, and say what it came to."""
     from analysis.measures.collapse import Criteria
     from analysis.measures.outcomes import outcomes
+    from analysis.measures.steady import steady_states
+    from analysis.report.steady import steady_numbers, steady_text
     from analysis.report.terminal import run_json, run_text
     from analysis.runs import from_log
     from analysis.trace.write import trace_json
@@ -241,7 +246,11 @@ def _finish_run(
     if replayed is None:  # a replay reads no lengths, and their file may be gone
         found["clipped_length_share"] = share_clipped(run.config.lengths)
     found["digest"] = run.log.digest()
-    print(run_json(found) if options.json else run_text(found))
+    long_run = steady_states(recorded)
+    if options.json:
+        print(run_json(found | {"long_run": steady_numbers(long_run)}))
+    else:
+        print(run_text(found) + steady_text(long_run))
     return 0
 
 
