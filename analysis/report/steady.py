@@ -8,7 +8,6 @@ from typing import Final
 
 from analysis.statistics.steady_state import SteadyState
 
-
 _CALLED: Final = {
     "mean_lag": "lag (updates)",
     "trainer_idle": "trainer waits",

@@ -50,7 +50,7 @@ def lines_of(outcomes: pd.DataFrame, factors: tuple[str, ...]) -> Lines:
     for line, own in known.groupby(by, sort=False):
         tasks = own[others].astype(str).agg(tuple, axis=1) if others else pd.Series([("all",)] * len(own))
         groups = own["final_score"].groupby(tasks.to_numpy())
-        found[str(line)] = {tuple(map(str, task)): own.to_numpy(dtype=float) for task, own in groups}
+        found[str(line)] = {tuple(map(str, task)): of.to_numpy(dtype=float) for task, of in groups}
     sets = [frozenset(tasks) for tasks in found.values()]
     # Most comparisons of runs: lines times tasks.
     chosen = max(sets, key=lambda tasks: sets.count(tasks) * len(tasks), default=frozenset())
