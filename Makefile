@@ -121,12 +121,12 @@ notebooks: setup-dev
 docs: setup-dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS) && echo site/index.html
 
-# What pages show of commands (ARGS: pages), and the rows of `policylag validate`, written anew.
+# What pages show of commands (ARGS: pages), and the rows of `policylag validate` (ARGS: checks), written anew.
 docs-sessions: setup-dev
 	@$(BIN)/python -m docs.tools.sessions $(ARGS)
 
 docs-accuracy: setup-dev
-	@$(BIN)/python -m docs.tools.accuracy
+	@$(BIN)/python -m docs.tools.accuracy $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(ORACLES) $(PEERS) $(FULL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
