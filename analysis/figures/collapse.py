@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
 from analysis.figures.factors import level_name
-from analysis.figures.lines import mark_height, note
+from analysis.figures.lines import mark_height, note, nothing
 from analysis.figures.style import Look, outside_legend
 from analysis.statistics.survival import kaplan_meier
 
@@ -21,6 +21,10 @@ def survival(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) ->
     Args:
         outcomes: columns line, event_update, collapsed; one row a run.
     """
+    outcomes = outcomes.loc[np.isfinite(outcomes["event_update"].to_numpy(dtype=float))]
+    if outcomes.empty:
+        nothing(axes)
+        return
     end = float(outcomes["event_update"].max())
     ticks = np.linspace(0, end, 5).round()
     lines = list(outcomes.groupby("line", sort=False))
@@ -45,7 +49,6 @@ def survival(outcomes: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) ->
             axes.annotate(
                 str((times >= tick).sum()), (tick, 0), xycoords=("data", "axes fraction"),
                 xytext=(0, -44 - 12 * row), textcoords="offset points", ha="center", fontsize="small",
-                color=style.colour,
             )  # fmt: skip
         axes.plot(
             [-0.06], [0], marker=style.marker, color=style.colour, markersize=4, clip_on=False,
@@ -66,6 +69,9 @@ def collapse_times(collapses: pd.DataFrame, axes: Axes, *, look: Mapping[str, Lo
         collapses: columns lag, learning_rate, event_update; one row a run that collapsed.
     """
     drawn = collapses.loc[collapses["event_update"] > collapses["lag"]]
+    if drawn.empty:
+        nothing(axes, "no collapse after the first stale data")
+        return
     total = (drawn["event_update"] - drawn["lag"]) * drawn["learning_rate"]
     for lag, own in drawn.assign(total=total).groupby("lag"):
         style = look[level_name(lag)]
@@ -96,6 +102,9 @@ def cosines(table: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look], alarm:
         table: columns line, x (updates from the collapse, at or below 0), mean, low, high, n.
         alarm: the level that was registered.
     """
+    if table["mean"].isna().all():
+        nothing(axes)
+        return
     for line, own in table.groupby("line", sort=False):
         style = look[str(line)]
         at = own["x"].to_numpy(dtype=float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
-from analysis.figures.lines import finish_lines, line_with_interval, note, seed_range
+from analysis.figures.lines import finish_lines, line_with_interval, name_decades, note, nothing, seed_range
 from analysis.figures.style import Look, outside_legend
 from analysis.tables.factors import logarithmic
 
@@ -33,9 +34,12 @@ def lines_by_factor(
     """Mean over seeds with its interval against a factor's levels, one line a line of the table.
 
     Args:
-        table: from `factor_tables.by_factor`.
+        table: from `tables.factors.by_factor`.
         levels: named heights to compare with, such as chance.
     """
+    if table["mean"].isna().all():
+        nothing(axes)
+        return
     places, names = _places(table["level"])
     for line, own in table.groupby("line", sort=False):
         at = own["level"].map(places).to_numpy(dtype=float)
@@ -44,16 +48,36 @@ def lines_by_factor(
     finish_lines(axes, x=x, y=y, levels=levels)
 
 
+def lines_with_theory(
+    table: pd.DataFrame, theory: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look], x: str, y: str
+) -> None:
+    """`lines_by_factor`, and a dotted line of theory for each of its lines, without a place in the legend.
+
+    Args:
+        table: from `tables.factors.by_factor`.
+        theory: columns line, level, mean.
+    """
+    lines_by_factor(table, axes, look=look, x=x, y=y)
+    places, _ = _places(table["level"])
+    for line, own in theory.loc[theory["level"].isin(list(places))].groupby("line", sort=False):
+        at = own["level"].map(places).to_numpy(dtype=float)
+        height = own["mean"].to_numpy(dtype=float)
+        axes.plot(at, height, color=look[str(line)].colour, linestyle=(0, (1, 2)), label="_")
+
+
 def heat_map(table: pd.DataFrame, axes: Axes, *, x: str, y: str, form: str = "{:.2f}") -> None:
     """A number in every cell of two factors, and a colour for it; a cell without a run stays empty.
 
     Args:
-        table: from `factor_tables.by_two`.
+        table: from `tables.factors.by_two`.
         form: how the number is written.
     """
     values = table.to_numpy(dtype=float)
     known = values[np.isfinite(values)]
-    scale = Normalize(*((known.min(), known.max()) if len(known) else (0.0, 1.0)))
+    if not len(known):
+        nothing(axes)
+        return
+    scale = Normalize(known.min(), known.max())
     # Drawn as shapes: an image inside the SVG would be blurred by the browser.
     edges = [np.arange(size + 1) - 0.5 for size in values.shape[::-1]]
     axes.pcolormesh(*edges, values, cmap=CELLS, norm=scale)
@@ -61,59 +85,6 @@ def heat_map(table: pd.DataFrame, axes: Axes, *, x: str, y: str, form: str = "{:
     axes.set_xticks(range(table.shape[1]), [level_name(level) for level in table.columns])
     axes.set_yticks(range(table.shape[0]), [level_name(level) for level in table.index])
     axes.set(xlabel=x, ylabel=y)
-
-
-def phase_diagram(
-    table: pd.DataFrame, axes: Axes, *, x: str, y: str, exponent: tuple[float, float] | None = None
-) -> None:
-    """Share of the seeds that collapsed, in cells of two log axes, with the fitted boundary and slope -1.
-
-    Args:
-        table: from `factor_tables.by_two`, the lag as columns, the learning rate as index.
-        exponent: of the fitted boundary log y = log y_1 - exponent log x: (y_1, exponent).
-    """
-    lags = np.asarray(table.columns, dtype=float)
-    positive = lags[lags > 0].tolist()
-    rates = np.asarray(table.index, dtype=float)
-    values = table.to_numpy(dtype=float)[:, lags > 0]
-    scale = Normalize(0.0, 1.0)
-    axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
-    mesh = axes.pcolormesh(
-        _edges(np.array(positive)),
-        _edges(rates),
-        values,
-        cmap=CELLS,
-        norm=scale,
-    )
-    mesh.set_edgecolor("none")
-    colours = mpl.colormaps[CELLS]
-    for (i, j), share in np.ndenumerate(values):
-        if np.isfinite(share):
-            axes.text(
-                positive[j], float(rates[i]), f"{share:.0%}", ha="center", va="center", fontsize="small",
-                color=_readable(colours(scale(share))),
-            )  # fmt: skip
-    span = np.array([_edges(np.array(positive))[0], _edges(np.array(positive))[-1]])
-    middle = np.exp(np.log(span).mean())
-    if exponent is not None:
-        first, slope = exponent
-        axes.plot(
-            span, first * span**-slope, color="#ee3377", linewidth=2.5, label=f"fit, slope {-slope:.2f}"
-        )
-        through = first * middle**-slope
-    else:
-        through = float(np.exp(np.log(rates).mean()))
-    axes.plot(
-        span, through * (span / middle) ** -1.0, color="#ee7733", linewidth=2, linestyle=(0, (4, 2)),
-        label="slope -1",
-    )  # fmt: skip
-    axes.set_xlim(*span)
-    axes.set_ylim(_edges(rates)[0], _edges(rates)[-1])
-    name_ticks(axes, positive, rates.tolist())
-    hidden = table.shape[1] - len(positive)
-    if hidden:
-        note(axes, f"{hidden * len(rates)} cells at lag 0 not drawn")
-    outside_legend(axes)
 
 
 def lines_on_logs(
@@ -124,38 +95,48 @@ def lines_on_logs(
     x: str,
     y: str,
     slopes: Mapping[str, float] | None = None,
+    fitted: Mapping[str, float] | None = None,
 ) -> None:
     """A quantity against a factor on two log axes, beside lines of the slopes that theory has.
 
     What is not positive cannot be drawn; the figure says how many points that are.
+
+    Args:
+        fitted: slope of a line of the table; it is drawn thin through the middle of its points, and named.
     """
-    axes.set(xscale="log", yscale="log")
+    table = table.loc[table["mean"].notna()]
     drawn = table.loc[(table["level"] > 0) & (table["mean"] > 0)]
+    if hidden := len(table) - len(drawn):
+        note(axes, f"{hidden} points at 0 or below not drawn")
+    axes.set(xlabel=x, ylabel=y)
+    if drawn.empty:
+        nothing(axes, "nothing positive was measured")
+        return
+    axes.set(xscale="log", yscale="log")
     for line, own in drawn.groupby("line", sort=False):
         style = look[str(line)]
-        at = own["level"].to_numpy(dtype=float)
+        at, mean = (own[name].to_numpy(dtype=float) for name in ("level", "mean"))
+        slope = (fitted or {}).get(str(line), math.nan)
+        said = f", slope {slope:.2f}" if math.isfinite(slope) else ""
         axes.plot(
-            at, own["mean"].to_numpy(dtype=float), color=style.colour, linestyle=style.dash,
-            marker=style.marker, markersize=5, linewidth=1.5, label=f"{line} (n = {seed_range(own['n'])})",
+            at, mean, color=style.colour, linestyle="" if said else style.dash, marker=style.marker,
+            markersize=5, linewidth=1.5, label=f"{line} (n = {seed_range(own['n'])}){said}",
         )  # fmt: skip
+        if said:
+            middle = np.exp(np.log(mean).mean() + slope * (np.log(at) - np.log(at).mean()))
+            axes.plot(at, middle, color=style.colour, linestyle=style.dash, linewidth=1.2, label="_")
         low = own["low"].where(own["low"] > 0).to_numpy(dtype=float)
         axes.fill_between(
             at, low, own["high"].to_numpy(dtype=float), color=style.colour, alpha=0.15, linewidth=0
         )
-    if len(drawn):
-        span = np.array([drawn["level"].min(), drawn["level"].max()], dtype=float)
-        start = float(drawn.loc[drawn["level"] == span[0], "mean"].min())
-        for (name, slope), dash in zip((slopes or {}).items(), ((0, (1, 2)), (0, (4, 3))), strict=False):
-            axes.plot(span, start * (span / span[0]) ** slope, color="#888888", linestyle=dash, label=name)
-        levels = sorted(set(drawn["level"]))
-        axes.set_xticks(levels, [level_name(level) for level in levels])
-        axes.set_xticks([], minor=True)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(lambda *_: "")
-    hidden = len(table) - len(drawn)
-    if hidden:
-        note(axes, f"{hidden} points at 0 or below not drawn")
-    axes.set(xlabel=x, ylabel=y)
+    span = np.array([drawn["level"].min(), drawn["level"].max()], dtype=float)
+    start = float(drawn.loc[drawn["level"] == span[0], "mean"].min())
+    for (name, slope), dash in zip((slopes or {}).items(), ((0, (1, 2)), (0, (4, 3))), strict=False):
+        axes.plot(span, start * (span / span[0]) ** slope, color="#888888", linestyle=dash, label=name)
+    levels = sorted(set(drawn["level"]))
+    axes.set_xticks(levels, [level_name(level) for level in levels])
+    axes.set_xticks([], minor=True)
+    name_decades(axes.yaxis, drawn["mean"].to_numpy(dtype=float))
     axes.grid(visible=True)
     outside_legend(axes)
 
@@ -169,31 +150,14 @@ def write_cells(axes: Axes, values: Floats, scale: Normalize, form: str) -> None
     colours = mpl.colormaps[CELLS]
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
-            ink = _readable(colours(scale(value)))
+            ink = readable(colours(scale(value)))
             axes.text(j, i, form.format(value), ha="center", va="center", fontsize="small", color=ink)
 
 
-def name_ticks(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
-    """The levels themselves on both log axes, and nothing between."""
-    axes.set_xticks(list(x), [level_name(level) for level in x])
-    axes.set_yticks(list(y), [level_name(level) for level in y])
-    axes.set_xticks([], minor=True)
-    axes.set_yticks([], minor=True)
-
-
-def _readable(colour: Sequence[float]) -> str:
+def readable(colour: Sequence[float]) -> str:
+    """Ink for words on a colour."""
     red, green, blue = colour[:3]
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "#ffffff"
-
-
-def _edges(levels: Floats) -> Floats:
-    """Edges halfway between levels, on a log axis."""
-    logs = np.log(levels)
-    if len(logs) == 1:
-        return np.asarray(np.exp(np.array([logs[0] - 0.35, logs[0] + 0.35])))
-    middles = (logs[1:] + logs[:-1]) / 2
-    first, last = logs[0] - (middles[0] - logs[0]), logs[-1] + (logs[-1] - middles[-1])
-    return np.asarray(np.exp(np.concatenate([[first], middles, [last]])))
 
 
 def _places(levels: pd.Series[Any]) -> tuple[dict[object, float], list[str]]:

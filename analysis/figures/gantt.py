@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from analysis.figures.lines import nothing
 from analysis.figures.style import COLOURS, INK, outside_legend
 from analysis.measures.idle import UNACCOUNTED, clip
 
@@ -103,6 +104,9 @@ def chart(
 
 def gantt(drawn: Chart, axes: Axes) -> None:
     """One row a machine: full colour for work, hatching on white for each cause of idleness."""
+    if not drawn.rows:
+        nothing(axes, "no machine was logged")
+        return
     place = {name: i for i, name in enumerate(drawn.rows)}
     kinds = drawn.bars[["state", "cause"]].drop_duplicates().sort_values(["state", "cause"])
     hatches = dict(zip(kinds.loc[kinds["state"] == "idle", "cause"], _cycled(len(kinds)), strict=False))

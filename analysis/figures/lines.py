@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from analysis.figures.style import COLOURS, Look, outside_legend
@@ -28,6 +30,7 @@ def mean_curves(
     x: str,
     y: str,
     levels: Mapping[str, float] | None = None,
+    logarithmic: bool = False,
 ) -> None:
     """Mean over seeds with its interval, one line an arm.
 
@@ -36,9 +39,14 @@ def mean_curves(
         x: what the horizontal axis counts, with unit.
         y: what the vertical axis shows, with unit.
         levels: named heights to compare with, such as chance.
+        logarithmic: the vertical axis; what it cannot show is counted.
     """
+    if table["mean"].isna().all():
+        nothing(axes)
     for arm, own in table.groupby("arm", sort=False):
         line_with_interval(axes, own, own["x"].to_numpy(dtype=float), str(arm), look[str(arm)])
+    if logarithmic:
+        logarithmic_height(axes, table["mean"].to_numpy(dtype=float))
     finish_lines(axes, x=x, y=y, levels=levels)
 
 
@@ -75,8 +83,12 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
 
     A logarithmic axis cannot show an empty bin, so the figure says how many it leaves out.
     """
-    width = max(1, math.ceil((int(lags["lag"].max()) + 1) / LAG_BINS))
-    edges = np.arange(0, int(lags["lag"].max()) + width + 1, width)
+    lags = lags.loc[lags["rollouts"] > 0]
+    if lags.empty:
+        nothing(axes, "no rollout was trained on")
+    most = int(lags["lag"].max()) if len(lags) else 0
+    width = max(1, math.ceil((most + 1) / LAG_BINS))
+    edges = np.arange(0, most + width + 1, width)
     hidden = 0
     for arm, own in lags.groupby("arm", sort=False):
         style = look[str(arm)]
@@ -93,7 +105,8 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
             linewidth=1.5,
             label=arm,
         )
-    axes.set_yscale("log")
+    if len(lags):
+        axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
     bins = "" if width == 1 else f", in bins of {width}"
     axes.set(xlabel=f"lag of the oldest token (updates{bins})", ylabel="share of trained rollouts")
@@ -106,6 +119,8 @@ def lag_histogram(lags: pd.DataFrame, axes: Axes, *, look: Mapping[str, Look]) -
 def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
     """How idle was each machine, and mostly why? One bar an arm and kind of machine."""
     bars = list(idle.groupby(["arm", "kind"], sort=False))
+    if not bars:
+        nothing(axes)
     for place, ((_, kind), own) in enumerate(bars):
         share = float(own["idle"].sum())
         colour = COLOURS[0] if kind == "trainer" else COLOURS[1]
@@ -118,7 +133,7 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
             f"{share:.0%}, mostly {cause}" if len(own) > 1 else f"{share:.0%}, {cause}",
             va="center",
             ha="right" if inside else "left",
-            color="black" if inside else None,
+            color=("white" if kind == "trainer" else "black") if inside else None,
         )
     axes.set_yticks(range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
     axes.invert_yaxis()
@@ -128,23 +143,56 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
 def mark_height(axes: Axes, name: str, height: float) -> None:
     """A named level to compare with."""
     axes.axhline(height, color="#888888", linewidth=1, linestyle=(0, (2, 3)), zorder=0)
+    # Beside the axes: inside, a line may end where the words would be.
     axes.annotate(
         name,
         (1, height),
         xycoords=("axes fraction", "data"),
-        xytext=(-2, 2),
+        xytext=(3, 0),
         textcoords="offset points",
-        ha="right",
+        ha="left",
+        va="center",
         fontsize="small",
     )
 
 
+def logarithmic_height(axes: Axes, values: NDArray[np.floating[Any]]) -> None:
+    """A logarithmic vertical axis for what was drawn, and how many of its values that hides."""
+    if not (values > 0).any():
+        return
+    axes.set_yscale("log")
+    name_decades(axes.yaxis, values)
+    if hidden := int((values <= 0).sum()):
+        note(axes, f"{hidden} points at 0 or below not drawn")
+
+
+def name_decades(axis: Axis, values: NDArray[np.floating[Any]]) -> None:
+    """Plain numbers on a logarithmic axis: powers of ten, and over few of them 2 and 5 times these too."""
+    positive = values[values > 0]
+    few = len(positive) == 0 or positive.max() < 100 * positive.min()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(lambda *_: "")
+
+
+def nothing(axes: Axes, why: str = "nothing was measured") -> None:
+    """Words in place of data: an empty picture would leave a reader to guess."""
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
 def note(axes: Axes, words: str) -> None:
-    """Words in the upper right corner: what the figure cannot show."""
-    axes.text(0.99, 0.98, words, transform=axes.transAxes, ha="right", va="top", fontsize="small")
+    """Words above the upper right corner, where no data is: what the figure cannot show."""
+    axes.text(1, 1.01, words, transform=axes.transAxes, ha="right", va="bottom", fontsize="small")
 
 
 def seed_range(n: pd.Series[int]) -> str:
     """`5`, or `3-5` where runs are missing from a part of the curve."""
     low, high = int(n.min()), int(n.max())
     return str(high) if low == high else f"{low}-{high}"
+
+
+def runs_in_words(n: pd.Series[int]) -> str:
+    """`1 run`, `5 runs` or `3-5 runs`."""
+    return f"{seed_range(n)} run{'' if n.max() == 1 else 's'}"

@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, DASHES, MARKERS, outside_legend
+from analysis.figures.lines import note, nothing
+from analysis.figures.style import COLOURS, DASHES, INK, MARKERS, outside_legend
 from analysis.measures.lag_split import PARTS
 from analysis.measures.levels import Level
 
@@ -27,7 +28,7 @@ NO_LAG: Final = "no lag"
 _HATCHES: Final = ("", "///", "...", "xxx")
 
 
-def split_histogram(split: pd.DataFrame, axes: Axes) -> None:
+def split_histogram(split: pd.DataFrame, axes: Axes, *, predicted: float = math.nan) -> None:
     """How old was the data, of what? Share of rollouts by lag, each bar in the proportions of its parts.
 
     The height of a bar is the share of rollouts whose lag falls into it, its colours the share of each part
@@ -35,7 +36,11 @@ def split_histogram(split: pd.DataFrame, axes: Axes) -> None:
 
     Args:
         split: from `lag_split.lag_split`, one population.
+        predicted: mean lag by the closed form; its line stands beside that of the mean measured.
     """
+    if split.empty:
+        nothing(axes, "no rollout had a lag")
+        return
     lag = split["lag"].to_numpy(dtype=np.int64)
     width = max(1, math.ceil((int(lag.max(initial=0)) + 1) / LAG_BINS))
     place = lag // width
@@ -58,6 +63,12 @@ def split_histogram(split: pd.DataFrame, axes: Axes) -> None:
     if (aged == 0).any():
         fresh = height - bottom
         axes.bar(middle, fresh, width * 0.92, bottom=bottom, color=COLOURS[5], label=NO_LAG)
+    for name, mean, dash in (
+        ("mean", float(lag.mean()), "-"),
+        ("mean by the closed form", predicted, (0, (3, 2))),
+    ):
+        if math.isfinite(mean):
+            axes.axvline(mean, color=INK, linewidth=1.2, linestyle=dash, label=f"{name} {mean:.2f}")
     bins_note = "" if width == 1 else f", in bins of {width}"
     axes.set(xlabel=f"lag of the oldest token (updates{bins_note})", ylabel="share of rollouts")
     axes.margins(x=0.01)
@@ -72,6 +83,9 @@ def lag_ranges(table: pd.DataFrame, axes: Axes) -> None:
         table: from `lag_table.lag_table`; rows without anything to count are left out.
     """
     shown = table.loc[table["n"] > 0]
+    if shown.empty:
+        nothing(axes, "no rollout had a lag")
+        return
     populations = list(dict.fromkeys(shown["population"]))
     rows = {name: i for i, name in enumerate(dict.fromkeys(shown["weighting"]))}
     apart = 0.7 / max(1, len(populations))
@@ -88,7 +102,7 @@ def lag_ranges(table: pd.DataFrame, axes: Axes) -> None:
     axes.set_yticks(
         range(len(rows)), [name.replace("oldest token of a rollout", "oldest token") for name in rows]
     )
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set(xlabel="lag (updates); marker: mean, line: p50 to p99")
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     axes.grid(visible=True, axis="x")
@@ -97,6 +111,9 @@ def lag_ranges(table: pd.DataFrame, axes: Axes) -> None:
 
 def occupancy(levels: Mapping[str, Level], axes: Axes, *, window_s: tuple[float, float]) -> None:
     """How many rollouts were where? One step line a place; long runs are shown at evenly spaced moments."""
+    if not levels:
+        nothing(axes, "no rollout was begun")
+        return
     for i, (name, level) in enumerate(levels.items()):
         own = level.within(window_s)
         times_s, values = own.times_s, own.values
@@ -118,6 +135,9 @@ def occupancy(levels: Mapping[str, Level], axes: Axes, *, window_s: tuple[float,
 
 def versions(updates: pd.DataFrame, axes: Axes, *, window_s: tuple[float, float]) -> None:
     """Which version had the trainer, which the engines? Between the lines lies what is unpublished."""
+    if updates.empty:
+        nothing(axes, "no update was made")
+        return
     for i, (who, column) in enumerate((("trainer", "train_end_s"), ("engines", "published_s"))):
         known = updates.loc[updates[column].notna()].sort_values([column, "version"], kind="stable")
         times_s, version = known[column].to_numpy(dtype=float), known["version"].to_numpy(dtype=np.int64)
@@ -144,6 +164,9 @@ def length_curves(lengths: Mapping[str, NDArray[np.float64]], axes: Axes) -> Non
     Args:
         lengths: by what became of them, in tokens.
     """
+    if not any(map(len, lengths.values())):
+        nothing(axes, "no rollout has a length")
+        return
     hidden = 0
     for i, (name, values) in enumerate(lengths.items()):
         if len(values) == 0:
@@ -163,7 +186,6 @@ def length_curves(lengths: Mapping[str, NDArray[np.float64]], axes: Axes) -> Non
     axes.xaxis.set_major_formatter(lambda tokens, _: f"{tokens:g}")
     axes.set(xlabel="length (action tokens)", ylabel="share no longer", ylim=(0, 1.02))
     if hidden:
-        note = f"{hidden} of length 0 not drawn"
-        axes.text(0.99, 0.02, note, transform=axes.transAxes, ha="right", va="bottom", fontsize="small")
+        note(axes, f"{hidden} of length 0 not drawn")
     axes.grid(visible=True)
     outside_legend(axes)

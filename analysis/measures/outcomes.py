@@ -15,6 +15,7 @@ from analysis.measures.alarm import alarm_outcomes
 from analysis.measures.collapse import Collapse, Criteria, collapse, fate, final_score
 from analysis.measures.compute import compute_hours
 from analysis.measures.lag_split import PARTS, lag_split
+from analysis.measures.load import load_outcomes
 from analysis.measures.recovery import recovery_outcomes
 from analysis.measures.throughput import throughput, window_s
 from analysis.runs import Run
@@ -49,15 +50,18 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     `compute_hours` are machine hours of work (`analysis.measures.compute`); recoveries and alarms are those
     of `analysis.measures.recovery` and `analysis.measures.alarm`.
     `refused_updates` were left out by the learner, since their loss or gradient was not finite.
+    Of a pipeline's load, and the lag that the closed form expects of it, see `analysis.measures.load`.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
     """
+    split = lag_split(run.rollouts, run.updates)
     return {
         "arm": run.arm,
         "seed": run.seed,
         "clock": run.clock,
         "compute_hours": float(compute_hours(run, np.array([window_s(run)[1]]))[0]),
         **throughput(run),
-        **_lags(run),
+        **_lags(run, split),
+        **load_outcomes(run, split),
         **_idle(run),
         "refused_updates": _refused(run.updates),
         "dropped_share": float((run.rollouts["status"] == "dropped").mean()),
@@ -111,13 +115,13 @@ def idle_shares(run: Run) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame({"kind": tireless, "cause": "never idle", "idle": 0.0})])
 
 
-def _lags(run: Run) -> dict[str, float]:
+def _lags(run: Run, split: pd.DataFrame) -> dict[str, float]:
     of_rollouts = lag.of_status(lag.rollout_lags(run.rollouts, run.segments), ("trained",))
     of_tokens = lag.of_status(lag.token_lags(run.rollouts, run.segments), ("trained",))
     oldest = of_rollouts["oldest"].to_numpy(dtype=float)
     tokens = of_tokens["tokens"].to_numpy(dtype=float)
     nothing = len(oldest) == 0
-    split = lag.of_status(lag_split(run.rollouts, run.updates), ("trained",))
+    split = lag.of_status(split, ("trained",))
     return {
         "mean_lag": math.nan if nothing else float(oldest.mean()),
         "p99_lag": math.nan if nothing else float(np.quantile(oldest, 0.99)),

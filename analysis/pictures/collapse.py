@@ -11,8 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.figures import collapse as collapse_figures
-from analysis.figures import factors as factor_figures
-from analysis.figures.style import looks, svg
+from analysis.figures import phase as phase_figures
+from analysis.figures.factors import level_name
+from analysis.figures.style import drawing, looks
 from analysis.fits.boundary import boundary
 from analysis.fits.collapse_time import collapsing
 from analysis.fits.record import Draw
@@ -40,24 +41,36 @@ def phase_diagram(
     said = f"fitted slope {-exponent[1]:.2f}" if exponent else "no boundary fitted"
     said = f"{said}; {why}" if why else said
     known = table.stack().dropna()
+    if known.empty:
+        raise NothingToShowError("no run has a lag and a learning rate")
+    times = used.pivot_table(
+        index="learning_rate", columns="lag", values="collapsed_at_update", aggfunc="median", dropna=False
+    ).reindex_like(table)
+    late = times.stack().dropna()
+    when = f"; after {late.min():,.0f} to {late.max():,.0f} updates" if len(late) else ""
     return [
         Picture(
-            title="Where it collapses",
-            svg=svg(
+            title="Where it collapses, and when",
+            drawing=drawing(
                 partial(
-                    factor_figures.phase_diagram,
+                    phase_figures.phase_diagram,
                     table,
                     x="lag (updates)",
                     y="learning rate",
                     exponent=exponent,
+                    times=times,
                 ),
                 name=name,
                 height_in=3.4,
             ),
-            alt=f"Share of collapsed seeds by lag and learning rate, {known.min():.0%} to {known.max():.0%};"
-            f" {said}.",
-            caption=f"At least {fewest(used, x='lag', y='learning_rate')} seeds a cell. Line: half of them"
-            f" collapse ({said}); dashes: largest rate as one over the lag.{restriction(where)}",
+            alt=f"Share of collapsed seeds by lag and learning rate, {known.min():.0%} to {known.max():.0%}"
+            f"{when}; {said}.",
+            caption=f"At least {fewest(used, x='lag', y='learning_rate')} seeds a cell: the share that"
+            f" collapsed, and under it the median update at which. Line: half of them collapse ({said});"
+            f" dashes: largest rate as one over the lag.{restriction(where)}",
+            data=table.melt(ignore_index=False, value_name="collapsed")
+            .reset_index()
+            .assign(median_update=times.melt()["value"].to_numpy()),
         )
     ]
 
@@ -75,19 +88,20 @@ def collapse_times(
         column_of(used, factor)
     broken = used.loc[used["collapsed"].astype(bool)]
     if broken.empty:
-        return []
+        raise NothingToShowError("no run collapsed")
     shown, left_out = collapsing(broken)
     total = (shown["event_update"] - shown["lag"]) * shown["learning_rate"]
-    look = looks([factor_figures.level_name(lag) for lag in sorted(set(used["lag"]))])
+    look = looks([level_name(lag) for lag in sorted(set(used["lag"]))])
     spread = (
         f"median {total.median():.3g}, 80 % between {total.quantile(0.1):.3g} and {total.quantile(0.9):.3g}"
     )
     return [
         Picture(
             title="Steps times rate until collapse",
-            svg=svg(partial(collapse_figures.collapse_times, broken, look=look), name=name),
+            drawing=drawing(partial(collapse_figures.collapse_times, broken, look=look), name=name),
             alt=f"(Collapse update - lag) x learning rate of {len(shown)} collapses: {spread}.",
-            caption=f"Small: seeds; large: medians. {spread.capitalize()}. {left_out}{restriction(where)}",
+            caption=f"Small: {len(shown)} runs; large: medians. {spread.capitalize()}."
+            f" {left_out}{restriction(where)}",
         )
     ]
 
@@ -113,7 +127,7 @@ def survival(
     return [
         Picture(
             title="Seeds still standing",
-            svg=svg(
+            drawing=drawing(
                 partial(collapse_figures.survival, used, look=look),
                 name=name,
                 height_in=3.2 + 0.18 * len(lines),
@@ -162,7 +176,7 @@ def cosine(
     return [
         Picture(
             title="Does the gradient give warning?",
-            svg=svg(
+            drawing=drawing(
                 partial(
                     collapse_figures.cosines,
                     table,

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures import one_run as run_figures
 from analysis.figures.gantt import chart, gantt, last_batches
-from analysis.figures.style import svg
+from analysis.figures.style import drawing
 from analysis.measures.lag import of_status
 from analysis.measures.lag_split import PARTS, lag_split, split_means
 from analysis.measures.lag_table import run_lag_table
 from analysis.measures.lengths import generated, ks_distance
 from analysis.measures.levels import places
+from analysis.measures.load import load, load_outcomes, predicted
 from analysis.measures.throughput import window_s
 from analysis.pictures.picture import Picture
+from analysis.pictures.pipeline import parts_picture
 from analysis.runs import Run
+from analysis.tables.lag_parts import lag_parts_table
 
 GANTT_BATCHES = 6
 
 
 def run_pictures(run: Run) -> list[Picture]:
     """Every figure that the run has data for."""
-    shown = [*_splits(run), _ranges(run), _gantt(run), _queue(run), _versions(run), _lengths(run)]
+    shown = [
+        *_splits(run),
+        _parts(run),
+        _ranges(run),
+        _gantt(run),
+        _queue(run),
+        _versions(run),
+        _lengths(run),
+    ]
     return [picture for picture in shown if picture is not None]
 
 
@@ -31,22 +44,35 @@ def _splits(run: Run) -> list[Picture]:
     """One for what was trained on, one for what was dropped if anything was."""
     split = lag_split(run.rollouts, run.updates)
     means = split_means(split).set_index("population")
+    found = load(run)
+    expected = predicted(found)["lag"] if found else math.nan
     shown = []
     for population in ("trained", "dropped"):
         if population not in means.index:
             continue
         row = means.loc[population]
         parts = ", ".join(f"{words} {row[name]:.2f}" for name, words in PARTS.items())
-        draw = partial(run_figures.split_histogram, of_status(split, (population,)))
+        by_theory = expected if population == "trained" else math.nan
+        said = f" The closed form expects {by_theory:.2f}." if math.isfinite(by_theory) else ""
+        own = of_status(split, (population,))
         shown.append(
             Picture(
                 title=f"Where the lag of {population} rollouts came from",
-                svg=svg(draw, name=f"split-{population}"),
-                alt=f"Stacked histogram of lag. Mean {row['lag']:.2f} updates: {parts}.",
-                caption="Height: share of rollouts with that lag. Colours: what their lag is made of.",
+                drawing=drawing(
+                    partial(run_figures.split_histogram, own, predicted=by_theory), name=f"split-{population}"
+                ),
+                alt=f"Stacked histogram of lag. Mean {row['lag']:.2f} updates: {parts}.{said}",
+                caption=f"{len(own):,} rollouts. Height: share with that lag; colours: what it is made of.",
             )
         )
     return shown
+
+
+def _parts(run: Run) -> Picture | None:
+    split = lag_split(run.rollouts, run.updates)
+    row = pd.DataFrame([{"run": "this run", **load_outcomes(run, split)}])
+    table = lag_parts_table(row, by="run", rng=np.random.default_rng(0))
+    return parts_picture(table, name="parts") if len(table) else None
 
 
 def _ranges(run: Run) -> Picture | None:
@@ -59,7 +85,7 @@ def _ranges(run: Run) -> Picture | None:
     )
     return Picture(
         title="Lag by what is counted, and among whom",
-        svg=svg(partial(run_figures.lag_ranges, table), name="ranges"),
+        drawing=drawing(partial(run_figures.lag_ranges, table), name="ranges"),
         alt=f"Mean, median and p99 of lag in updates. {said}.",
         caption="The same run: one number called lag could be any of these.",
     )
@@ -73,7 +99,7 @@ def _gantt(run: Run) -> Picture | None:
     left_out = f"; {drawn.left_out} more not drawn" if drawn.left_out else ""
     return Picture(
         title="What the machines did",
-        svg=svg(partial(gantt, drawn), name="gantt", height_in=1.6 + 0.2 * len(drawn.rows)),
+        drawing=drawing(partial(gantt, drawn), name="gantt", height_in=1.6 + 0.2 * len(drawn.rows)),
         alt=f"Gantt chart of {', '.join(drawn.rows)} from {window[0]:.0f} to {window[1]:.0f} s{left_out}.",
         caption=f"The last {GANTT_BATCHES} batches. Full colour: work; hatched: idle, by cause.",
     )
@@ -84,7 +110,7 @@ def _queue(run: Run) -> Picture:
     said = ", ".join(f"{level.time_average(window):.4g} {name}" for name, level in levels.items())
     return Picture(
         title="Where the rollouts were",
-        svg=svg(partial(run_figures.occupancy, levels, window_s=window), name="queue"),
+        drawing=drawing(partial(run_figures.occupancy, levels, window_s=window), name="queue"),
         alt=f"Rollouts over time by place; on average {said}.",
         caption="Waiting: for slower members of their group. Means are over time.",
     )
@@ -97,7 +123,7 @@ def _versions(run: Run) -> Picture | None:
     newest = int(run.updates["version"].max())
     return Picture(
         title="Versions of trainer and engines",
-        svg=svg(partial(run_figures.versions, run.updates, window_s=window), name="versions"),
+        drawing=drawing(partial(run_figures.versions, run.updates, window_s=window), name="versions"),
         alt=f"Version over time, of the trainer and on the engines; the run ends at version {newest}.",
         caption=f"The last {GANTT_BATCHES} batches.",
     )
@@ -117,7 +143,7 @@ def _lengths(run: Run) -> Picture:
     said = ", ".join(f"{name} {values.mean():.0f}" for name, values in lengths.items())
     return Picture(
         title="Generated and trained lengths",
-        svg=svg(partial(run_figures.length_curves, lengths), name="lengths"),
+        drawing=drawing(partial(run_figures.length_curves, lengths), name="lengths"),
         alt=f"Cumulative shares by length. Mean tokens: {said}; KS distance of trained {distance:.3f}.",
         caption="Share of rollouts no longer than a length.",
     )

@@ -15,8 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from analysis.pictures.collapse import collapse_times, cosine, phase_diagram, survival
-from analysis.pictures.factors import drift_by_lag, heat_map, score_by_factor
+from analysis.pictures.drift import drift_by_lag, ratio_tail
+from analysis.pictures.factors import heat_map, score_by_factor
 from analysis.pictures.picture import Picture
+from analysis.pictures.pipeline import frontier, lag_against_load, lag_parts, length_bias
+from analysis.pictures.signals import critic, early_warnings, masks
 from analysis.pictures.time import curves_by_arm, recovery
 from analysis.study import Study
 from analysis.tables.factors import NothingToShowError
@@ -31,6 +34,14 @@ KINDS: Final[Mapping[str, Callable[..., list[Picture]]]] = {
     "drift_by_lag": drift_by_lag,
     "cosine": cosine,
     "recovery": recovery,
+    "masks": masks,
+    "ratio_tail": ratio_tail,
+    "critic": critic,
+    "early_warnings": early_warnings,
+    "lag_parts": lag_parts,
+    "lag_against_load": lag_against_load,
+    "frontier": frontier,
+    "length_bias": length_bias,
 }
 
 

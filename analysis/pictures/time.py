@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures import lines as figures
-from analysis.figures.style import svg
+from analysis.figures.lines import runs_in_words
+from analysis.figures.style import drawing
 from analysis.measures.curves import curve_table
 from analysis.pictures.factors import NOWHERE, default_line, looks_of, restriction, words
 from analysis.pictures.picture import Picture
 from analysis.statistics.intervals import bootstrap_interval
 from analysis.study import Study
 from analysis.tables.factors import NothingToShowError, chosen, column_of
+from analysis.tables.means import in_words
 from analysis.tables.time import shift_table
 
 Clock = Literal["version", "hours", "compute_hours"]
@@ -38,8 +40,12 @@ def curves_by_arm(
     arms: Sequence[str] = (),
     where: Mapping[str, Any] = NOWHERE,
     title: str | None = None,
+    logarithmic: bool = False,
 ) -> list[Picture]:
-    """A metric of the updates over updates, hours or machine hours; lines of several arms mix their runs."""
+    """A metric of the updates over updates, hours or machine hours; lines of several arms mix their runs.
+
+    On a logarithmic height nothing at or below 0 is drawn; the figure says how many points that are.
+    """
     if x not in get_args(Clock):
         raise ValueError(f"x is {x!r}; it is one of {', '.join(get_args(Clock))}")
     metric = metric or study.criteria.metric
@@ -52,11 +58,15 @@ def curves_by_arm(
     levels = {"chance": study.criteria.chance, "target": study.criteria.target}
     clocks = " and ".join(sorted(set(used["clock"])))
     last = table.groupby("arm", sort=False).last()
-    said = "; ".join(f"{of} ends at {row['mean']:.3g} after {row['x']:.3g}" for of, row in last.iterrows())
+    said = "; ".join(
+        f"{of} ends at {in_words(row['mean'], row['low'], row['high'])} after {row['x']:.3g},"
+        f" n = {row['n']:.0f}"
+        for of, row in last.iterrows()
+    )
     return [
         Picture(
             title=title or f"{words(metric).capitalize()} by {CLOCKS[x]}",
-            svg=svg(
+            drawing=drawing(
                 partial(
                     figures.mean_curves,
                     table,
@@ -64,12 +74,13 @@ def curves_by_arm(
                     x=CLOCKS[x] if x == "version" else f"{clocks} {CLOCKS[x]}",
                     y=words(metric),
                     levels=levels if metric == study.criteria.metric else None,
+                    logarithmic=logarithmic,
                 ),
                 name=name,
             ),
             alt=f"{words(metric)} by {CLOCKS[x]}: {said}.",
-            caption="Line: mean over runs; band: 95 % bootstrap interval; a line ends where its shortest run"
-            f" does.{restriction(where)}",
+            caption=f"Line: mean over {runs_in_words(table['n'])}; band: 95 % bootstrap interval over them;"
+            f" a line ends where its shortest run does.{restriction(where)}",
         )
     ]
 
@@ -102,7 +113,7 @@ def recovery(
     return [
         Picture(
             title="After a shift",
-            svg=svg(
+            drawing=drawing(
                 partial(
                     figures.mean_curves,
                     table,
@@ -112,7 +123,7 @@ def recovery(
                 ),
                 name=name,
             ),
-            alt=f"{words(criteria.metric)} around the shifts. Updates until recovered: {said}.",
+            alt=f"{words(criteria.metric).capitalize()} around the shifts. Updates until recovered: {said}.",
             caption=f"Mean over {len(criteria.shift_updates)} shifts, then over seeds. Updates until"
             f" {criteria.recovered_share:.0%} of the former level, a shift not recovered from counting"
             f" as long as it was watched: {said}.{restriction(where)}",
@@ -125,7 +136,7 @@ def _time(values: pd.Series[float], rng: np.random.Generator) -> str:
     if known.empty:
         return "not measured"
     found = bootstrap_interval(known.to_numpy(dtype=float), rng=rng)
-    return f"{found.estimate:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    return in_words(found.estimate, found.low, found.high)
 
 
 def _labelled(updates: pd.DataFrame, used: pd.DataFrame, line: str) -> pd.DataFrame:

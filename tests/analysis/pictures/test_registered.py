@@ -1,3 +1,4 @@
+import dataclasses
 import re
 from functools import cache
 
@@ -8,11 +9,14 @@ from matplotlib.figure import Figure
 
 from analysis.figures import collapse as collapse_figures
 from analysis.figures import factors as factor_figures
+from analysis.figures import phase as phase_figures
 from analysis.figures.style import looks
 from analysis.measures.collapse import Criteria
+from analysis.pictures.drift import drift_name
 from analysis.pictures.registered import KINDS, picture, registered_pictures
+from analysis.statistics.intervals import Interval
 from analysis.study import Study, summarise
-from analysis.tables.factors import by_two
+from analysis.tables.factors import NothingToShowError, by_two
 from analysis.tables.time import cosine_table, shift_table
 from tests.analysis.factories import recorded, run_of
 from tests.analysis.worlds import grid
@@ -22,6 +26,19 @@ CRITERIA = Criteria(
 )
 UPDATES = 40
 BREAKS = 30
+SEEN = {
+    "masked_fraction": 0.05,
+    "masked_positive_fraction": 0.02,
+    "masked_negative_fraction": 0.03,
+    "log_ratio_p50": 0.01,
+    "log_ratio_p90": 0.1,
+    "log_ratio_p99": 0.5,
+    "log_ratio_p99_9": 1.0,
+    "explained_variance": 0.3,
+    "critic_gradient_norm": 2.0,
+    "gradient_norm": 0.5,
+    "entropy": 1.5,
+}
 
 
 @cache
@@ -37,14 +54,14 @@ def study() -> Study:
                 score = np.where((version > 20) & (version <= 25), 0.5, 0.8)
                 broken = estimator == "grpo" and lag == 16
                 score = np.where(broken & (version >= BREAKS), 0.1, score)
-                recorder = recorded(score, lag=lag, k3=0.001 * lag, ess_token=0.9)
+                recorder = recorded(score, lag=lag, k3=0.001 * lag, ess_token=0.9, **SEEN)
                 run = run_of(recorder, arm=arm, seed=seed)
                 run.updates["gradient_cosine"] = np.where(broken & (version > 20), 0.6, 0.0)
                 runs.append(run)
     return summarise(runs, CRITERIA, factors=factors)
 
 
-OPTIONS = {"heat_map": {"x": "lag", "y": "estimator"}}
+OPTIONS = {"heat_map": {"x": "lag", "y": "estimator"}, "masks": {"x": "lag", "y": "estimator"}}
 
 
 def draw(kind: str, **options):
@@ -56,9 +73,39 @@ def test_every_kind_is_drawn_and_says_in_words_what_it_shows(kind):
     shown = draw(kind)
     assert len(shown) >= 1
     for one in shown:
-        assert one.svg.startswith("<svg")
+        assert one.drawing.svg().startswith("<svg")
         assert "nan" not in one.alt + one.caption
         assert len(one.alt) > 20
+
+
+def test_the_drift_of_a_healthy_run_is_fitted_and_named():
+    # k3 is .001 of the lag in every run: slope 1, without any scatter. Broken runs are no part of it.
+    kl, ess = draw("drift_by_lag", where={"estimator": "sao"})
+    assert "sao 1.00 [1.00, 1.00], diffusive" in kl.caption
+    assert ess.data is not None
+    np.testing.assert_allclose(ess.data["mean_theory"], np.exp([-0.004, -0.032]))
+
+
+def test_a_slope_is_named_by_what_its_interval_holds():
+    def named(estimate: float, low: float, high: float) -> str:
+        return drift_name(
+            Interval(estimate=estimate, low=low, high=high, n=9, confidence=0.95, method="")
+        ).split(", ")[-1]
+
+    assert named(1.9, 1.7, 2.1) == "ballistic"
+    assert named(1.4, 0.9, 2.1) == "diffusive or ballistic"
+    assert named(1.5, 1.2, 1.8) == "between diffusive and ballistic"
+    assert named(0.5, 0.3, 0.7) == "slower than diffusive"
+    assert named(2.5, 2.3, 2.7) == "faster than ballistic"
+    assert named(1.0, np.nan, np.nan) == "without an interval"
+
+
+def test_a_kind_without_data_has_nothing_to_show():
+    measured = study()
+    bare = dataclasses.replace(measured, updates=measured.updates.drop(columns=list(SEEN)))
+    for kind in ("masks", "ratio_tail", "critic"):
+        with pytest.raises(NothingToShowError):
+            picture(kind, OPTIONS.get(kind, {}), bare, np.random.default_rng(0), name=kind)
 
 
 def test_a_kind_or_an_option_that_there_is_not_is_named():
@@ -78,7 +125,7 @@ def test_pictures_come_in_the_order_in_which_they_were_registered():
     assert [one.title for one in shown] == ["Seeds still standing", "Mine"]
     assert "grpo: 3 of 6 collapsed; sao: 0 of 6 collapsed" in shown[0].alt
     assert "Log-rank against grpo: sao p = " in shown[0].caption
-    ids = [name for one in shown for name in re.findall(r'\bid="([^"]+)"', one.svg)]
+    ids = [name for one in shown for name in re.findall(r'\bid="([^"]+)"', one.drawing.svg())]
     assert len(ids) == len(set(ids))
 
 
@@ -118,7 +165,7 @@ def axes():
 
 def test_the_phase_diagram_draws_the_boundary_that_it_was_given(axes):
     table = by_two(grid(np.random.default_rng(0)), x="lag", y="learning_rate", metric="collapsed")
-    factor_figures.phase_diagram(table, axes, x="lag", y="rate", exponent=(0.18, 1.0))
+    phase_figures.phase_diagram(table, axes, x="lag", y="rate", exponent=(0.18, 1.0))
     fit, slope = axes.lines
     lags, rates = fit.get_data()
     assert rates * lags == pytest.approx(0.18)
@@ -128,7 +175,7 @@ def test_the_phase_diagram_draws_the_boundary_that_it_was_given(axes):
 
 def test_a_lag_of_0_is_not_on_a_log_axis_and_that_is_said(axes):
     table = pd.DataFrame([[0.0, 0.5], [0.0, 1.0]], index=[0.001, 0.002], columns=[0, 8])
-    factor_figures.phase_diagram(table, axes, x="lag", y="rate")
+    phase_figures.phase_diagram(table, axes, x="lag", y="rate")
     assert axes.texts[-1].get_text() == "2 cells at lag 0 not drawn"
 
 
