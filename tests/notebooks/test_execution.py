@@ -1,14 +1,17 @@
 """What is kept of a notebook, and what `python -m notebooks` does with bad words and failing cells."""
 
+import base64
+import io
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 from nbformat import v4
+from PIL import Image, ImageChops
 
 from notebooks import __main__ as command
-from notebooks.execution import WIDGET, executed, kept, said, written
+from notebooks.execution import COLOURS, WIDGET, executed, kept, said, written
 
 
 def notebook(*sources: str) -> nbformat.NotebookNode:
@@ -39,6 +42,22 @@ def test_widgets_and_timings_are_not_kept() -> None:
     assert said(kept(run)) == [["text/plain: kept"], []]
     assert "abc" not in written(kept(run))
     assert "2026" not in written(kept(run))
+
+
+def test_pictures_are_kept_with_few_colours() -> None:
+    made = io.BytesIO()
+    shades = Image.linear_gradient("L").resize((300, 200)).convert("RGB")
+    shades.save(made, "png")
+    run = notebook("picture")
+    png = base64.b64encode(made.getvalue()).decode()
+    run.cells[0].outputs = [v4.new_output("display_data", {"image/png": png, "text/plain": "picture"})]
+    once = kept(run)
+    picture = Image.open(io.BytesIO(base64.b64decode(once.cells[0].outputs[0].data["image/png"])))
+    assert picture.size == (300, 200)
+    assert len(picture.getcolors()) == COLOURS
+    off = ImageChops.difference(picture.convert("RGB"), shades).getextrema()
+    assert max(high for _, high in off) <= 256 / COLOURS
+    assert written(kept(once)) == written(once)
 
 
 def test_an_unknown_notebook_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
