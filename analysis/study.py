@@ -11,7 +11,8 @@ import pandas as pd
 
 from analysis.measures.collapse import Criteria
 from analysis.measures.compute import compute_hours
-from analysis.measures.lag import of_status, rollout_lags
+from analysis.measures.lag import of_status
+from analysis.measures.lag_split import lag_split
 from analysis.measures.outcomes import check_seeds, idle_shares, outcomes
 from analysis.runs import Run
 
@@ -98,8 +99,8 @@ def _in_order(table: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
 
 
 def _lag_counts(run: Run) -> pd.DataFrame:
-    oldest = of_status(rollout_lags(run.rollouts, run.segments), ("trained",))["oldest"].to_numpy(dtype=float)
-    lag, rollouts = np.unique(oldest.astype(np.int64), return_counts=True)
+    trained = of_status(lag_split(run.rollouts, run.updates), ("trained",))
+    lag, rollouts = np.unique(trained["lag"].to_numpy(dtype=np.int64), return_counts=True)
     return pd.DataFrame({"arm": run.arm, "lag": lag, "rollouts": rollouts})
 
 

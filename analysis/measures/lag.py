@@ -42,11 +42,20 @@ def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
     """
     met = met_the_trainer(rollouts)
     consumed = rollouts.loc[met, ["rollout_id", "status", "consumed_version"]]
+    known = pd.Index(consumed["rollout_id"])
+    if not known.is_unique:
+        raise ValueError("a rollout is listed twice, so it would be counted twice")
     counts = ["tokens", *(name for name in ("loss_tokens",) if name in segments.columns)]
-    joined = segments.loc[segments["tokens"] > 0, ["rollout_id", "version", *counts]].merge(
-        consumed, on="rollout_id", validate="many_to_one"
+    # Places, not a merge: a long run has a million segments.
+    place = known.get_indexer(pd.Index(segments["rollout_id"]))
+    kept = (place >= 0) & (segments["tokens"] > 0).to_numpy()
+    own = segments.loc[kept, ["rollout_id", "version", *counts]].reset_index(drop=True)
+    version = consumed["consumed_version"].to_numpy()[place[kept]]
+    joined = own.assign(
+        status=consumed["status"].array.take(place[kept]),
+        consumed_version=version,
+        lag=version - own["version"].to_numpy(),
     )
-    joined["lag"] = joined["consumed_version"] - joined["version"]
     if (joined["lag"] < 0).any():
         worst = joined.iloc[int(joined["lag"].to_numpy().argmin())]
         raise ValueError(
@@ -63,20 +72,22 @@ def rollout_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame
     version counts once), tokens. A placeholder without tokens has no age and no row.
     """
     parts = token_lags(rollouts, segments)
-    parts["weighted"] = parts["lag"] * parts["tokens"]
-    table = (
-        parts.groupby(["rollout_id", "status"], sort=True)
-        .agg(
-            oldest=("lag", "max"),
-            newest=("lag", "min"),
-            mean_over_segments=("lag", "mean"),
-            weighted=("weighted", "sum"),
-            tokens=("tokens", "sum"),
-        )
-        .reset_index()
+    order = np.argsort(parts["rollout_id"].to_numpy(), kind="stable")
+    ids = parts["rollout_id"].to_numpy()[order]
+    first = np.flatnonzero(np.concatenate([[True] * min(1, len(ids)), ids[1:] != ids[:-1]]))
+    lag, tokens = (parts[name].to_numpy()[order] for name in ("lag", "tokens"))
+    total = np.add.reduceat(tokens, first)
+    return pd.DataFrame(
+        {
+            "rollout_id": ids[first],
+            "status": parts["status"].array.take(order[first]),
+            "oldest": np.maximum.reduceat(lag, first),
+            "newest": np.minimum.reduceat(lag, first),
+            "mean_over_segments": np.add.reduceat(lag, first) / np.diff(first, append=len(ids)),
+            "tokens": total,
+            "mean": np.add.reduceat(lag * tokens, first) / total,
+        }
     )
-    table["mean"] = table.pop("weighted") / table["tokens"]
-    return table
 
 
 def lag_summary(
