@@ -89,8 +89,8 @@ def load(slots: int, rollout_s: float, batch_rollouts: int, train_s: float) -> f
 
 
 def mean_lag(
-    slots: int,
-    batch_rollouts: int,
+    slots: float,
+    batch_rollouts: float,
     rho: float,
     *,
     group_ratio: float = 1.0,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures import factors as factor_figures
 from analysis.figures.lines import runs_in_words
