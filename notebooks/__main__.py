@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from notebooks.execution import FOLDER, executed, paths, read, written
 
@@ -31,7 +31,7 @@ def main(words: list[str], folder: Path = FOLDER) -> int:
         print(f"{path.name} ...", file=sys.stderr, flush=True)
         try:
             notebook = executed(read(path), folder)
-        except CellExecutionError as error:
+        except (CellExecutionError, DeadKernelError) as error:
             failed += 1
             print(
                 f"{path.name}: a cell failed; the file stays as it was\n{COLOUR.sub('', str(error))}",

@@ -120,4 +120,5 @@ def _with_few_colours(png: str) -> str:
 def _texts(output: NotebookNode) -> list[str]:
     if output.output_type == "stream":
         return [f"{output.name}: {output.text}"]
-    return [f"{kind}: {text}" for kind, text in output.get("data", {}).items() if kind.startswith("text/")]
+    data = sorted(output.get("data", {}).items())
+    return [f"{kind}: {text}" for kind, text in data if kind.startswith("text/")]

@@ -26,6 +26,12 @@ def test_a_clean_kernel_starts_in_the_folder_it_is_given(tmp_path: Path) -> None
     assert written(run) == written(executed(run, tmp_path))
 
 
+def test_what_is_said_does_not_depend_on_the_order_of_a_file() -> None:
+    run = notebook("table")
+    run.cells[0].outputs = [v4.new_output("display_data", {"text/plain": "a", "text/html": "<b>a</b>"})]
+    assert said(nbformat.reads(written(run), as_version=4)) == said(run)
+
+
 def test_a_cell_that_fails_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CellExecutionError, match="1 != 2"):
         executed(notebook("assert 1 == 2, '1 != 2'"), tmp_path)
