@@ -9,7 +9,7 @@ from notebooks.execution import FOLDER, code_cells, executed, kept, paths, read,
 
 NOTEBOOKS = paths()
 MACHINE = re.compile(r"/(home|root|tmp|work|Users|opt|usr)/|[A-Z]:\\\\|\bat 0x[0-9a-f]{6,}|site-packages")
-LARGEST_BYTES = 150_000
+LARGEST_BYTES = 150 * 1024
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
