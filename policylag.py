@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from simulator.console import exit_status, prepare_streams
 
@@ -83,16 +83,14 @@ def report(words: list[str]) -> int:
     from analysis.report.seeds import seeds_text
     from simulator.command_line import bad_input
     from simulator.report_words import read_report
-    from simulator.runfolder import write_text
+    from simulator.runfolder import write_files, write_text
 
     asked = read_report(words)
     with bad_input("report: "):
         judged = report_for_study(*asked.runs)
         write_text(asked.page, render(judged))
         if asked.figures is not None:
-            asked.figures.mkdir(parents=True, exist_ok=True)
-            for name, content in figure_files(judged):
-                (asked.figures / name).write_bytes(content)
+            write_files(asked.figures, figure_files(judged))
     if asked.half_width is not None:
         print(seeds_text(judged.study.outcomes, asked.half_width))
     print(asked.page)
@@ -103,25 +101,16 @@ def bias(words: list[str]) -> int:
     """bias and variance of an estimator against the exact gradient, by lag"""
     from analysis.bias.report import files, text, to_json
     from simulator.command_line import bad_input, must_be_free
+    from simulator.exact.answer import answer
     from simulator.exact.ask import ask
-    from simulator.exact.bias import sweep, table
-    from simulator.exact.world import DRIFTS
-    from simulator.progress import progress
-    from simulator.runfolder import write_text
+    from simulator.runfolder import write_files
 
     asked = ask(words)
     must_be_free(asked.out)
-    drift = DRIFTS[asked.drift]
-    given: dict[str, Any] = {"lags": asked.lags, "worlds": asked.worlds, "seed": asked.seed}
-    given |= {"drift": drift, "into_batch": asked.into_batch}
-    with progress(asked.worlds * (1 + asked.sweep), "worlds", silent=asked.silent) as advance:
-        found = table(asked.compositions, **given, advance=advance)
-        swept = sweep(**given, advance=advance) if asked.sweep else None
+    found, swept = answer(asked)
     if asked.out is not None:
         with bad_input("out: "):
-            asked.out.mkdir(parents=True, exist_ok=True)
-            for name, content in files(found, swept).items():
-                write_text(asked.out / name, content)
+            write_files(asked.out, files(found, swept).items())
     print(to_json(found, swept) if asked.json else text(found, swept))
     return 0
 

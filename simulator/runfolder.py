@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,9 +117,20 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """A file that is there whole or as it was before."""
+    _write(path, text.encode())
+
+
+def write_files(folder: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
+    """Each as `write_text` does, in a folder that is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files:
+        _write(folder / name, content if isinstance(content, bytes) else content.encode())
+
+
+def _write(path: Path, content: bytes) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
