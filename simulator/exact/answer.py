@@ -13,7 +13,7 @@ from simulator.progress import progress
 
 
 def answer(asked: Asking) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Bias and variance by estimator and lag; and by the bounds of clip and mask, if a sweep was asked for."""
+    """Bias and variance by estimator and lag; and by the bounds of clip and mask, if asked for."""
     given: dict[str, Any] = {
         "lags": asked.lags,
         "worlds": asked.worlds,
