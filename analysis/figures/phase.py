@@ -53,8 +53,8 @@ def phase_diagram(
         if np.isfinite(share):
             late = "" if soon is None or not np.isfinite(soon[i, j]) else f"\n{soon[i, j]:,.0f}"
             axes.text(
-                float(lags[j]), float(rates[i]), f"{share:.0%}{late}", ha="center", va="center", fontsize="small",
-                color=readable(colours(share)), linespacing=1.0,
+                float(lags[j]), float(rates[i]), f"{share:.0%}{late}", ha="center", va="center",
+                fontsize="small", color=readable(colours(share)), linespacing=1.0,
             )  # fmt: skip
     span = np.array([across[0], across[-1]])
     middle = float(np.exp(np.log(span).mean()))
