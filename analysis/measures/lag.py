@@ -62,7 +62,8 @@ def token_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
             f"rollout {worst['rollout_id']} was consumed at version {worst['consumed_version']:.0f} "
             f"with tokens of version {worst['version']:.0f}: a token cannot be newer than the trainer"
         )
-    return joined[["rollout_id", "status", "lag", *counts]]
+    table: pd.DataFrame = joined[["rollout_id", "status", "lag", *counts]]
+    return table
 
 
 def rollout_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:

@@ -47,7 +47,7 @@ def lag_by_update(rollouts: pd.DataFrame) -> Floats:
     """Mean lag of the oldest tokens, update by update."""
     trained = rollouts.loc[rollouts["status"] == "trained"]
     lag = (trained["consumed_version"] - trained["oldest_version"]).astype(float)
-    return lag.groupby(trained["consumed_version"]).mean().to_numpy(dtype=float)
+    return np.asarray(lag.groupby(trained["consumed_version"]).mean(), dtype=np.float64)
 
 
 def busy_share(intervals: pd.DataFrame, kind: str, edges_s: Floats) -> Floats:

@@ -62,6 +62,6 @@ def fitted(outcomes: pd.DataFrame) -> list[str]:
 def _not_fitted(table: pd.DataFrame) -> list[str]:
     """What cannot be had and why: a sentence a quantity, for all estimators that have the same reason."""
     return [
-        f"{', '.join(map(str, own['estimator']))}: {WORDS[quantity]}: {note}."
+        f"{', '.join(map(str, own['estimator']))}: {WORDS[str(quantity)]}: {note}."
         for (quantity, note), own in table.groupby(["quantity", "note"], sort=False)
     ]

@@ -105,9 +105,8 @@ class RolloutSums:
         merged: list[dict[str, float]] = [{} for _ in range((len(self._sums) + 1) // 2)]
         for new, sums in zip(self.rows.merge(), self._sums, strict=True):
             for name, value in sums.items():
-                merged[new][name] = _TOGETHER.get(name, operator.add)(
-                    merged[new].get(name, _START.get(name, 0.0)), value
-                )
+                together: Callable[[float, float], float] = _TOGETHER.get(name, operator.add)
+                merged[new][name] = together(merged[new].get(name, _START.get(name, 0.0)), value)
         self._sums = merged
         return self._sums[self.rows.place(update)]
 
