@@ -35,6 +35,9 @@ class Asked:
 
     run: tyro.conf.Positional[Path]
     """Folder of the run to fit."""
+    speeds_from: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
+    """Folder of another run on the same machines whose first part the engines' speeds are fitted to as well,
+    best one with more or fewer rollouts at once."""
     against: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
     """Folder of a run with other settings (concurrency, staleness bound, groups), to be foretold whole."""
     warm_up: float = 0.1
@@ -61,12 +64,16 @@ def answer(words: list[str]) -> str:
     must_be_free(asked.out)
     with bad_input("calibrate: "), tempfile.TemporaryDirectory() as scratch:
         run = load_run(asked.run)
-        constants = fit(run, part_of(run, asked.warm_up, asked.until))
+        base, rule = pipeline_of(run)
+        part = part_of(run, asked.warm_up, asked.until)
+        more = [
+            (other, part_of(other, asked.warm_up, asked.until)) for other in map(load_run, asked.speeds_from)
+        ]
+        constants = fit(run, part, prompt_tokens=max(base.prompt_tokens, 1), more=more)
         folder = asked.out or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         lengths_csv = folder / "lengths.csv"
         write_lengths(constants, lengths_csv)
-        base, rule = pipeline_of(run)
         fitted = settings(base, constants, lengths_csv)
         rows: list[Row] = []
         for name, first, last in (("fitted part", asked.warm_up, asked.until), ("rest", asked.until, 1.0)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 from analysis.measures.idle import merge
 from analysis.runs import Run
 from analysis.statistics.intervals import Interval, bootstrap_interval
-from full_runs.calibrate.observe import Step, even, served, standing_still, worked_s
+from full_runs.calibrate.observe import Step, even, joined, served, standing_still, worked_s
 from full_runs.calibrate.speed import speed, step_of
 
 ROUNDS: Final = 3
@@ -38,6 +38,7 @@ class Constants:
     """What the fitted part was like; times in seconds."""
 
     part: Part
+    prompt_tokens: int
     engine: Mapping[str, Interval]
     """By `speed.NAMES`."""
     policy_update_s: Interval
@@ -73,8 +74,13 @@ def part_of(run: Run, first: float, last: float) -> Part:
     return Part(after=after, until=until, start_s=float(ends_s[after]), end_s=float(ends_s[until]))
 
 
-def fit(run: Run, part: Part) -> Constants:
+def fit(run: Run, part: Part, *, prompt_tokens: int, more: Sequence[tuple[Run, Part]] = ()) -> Constants:
     """The constants of a part of a run.
+
+    Args:
+        prompt_tokens: of every prompt; where it is not known, 1 stands for all that a prefill costs.
+        more: parts of other runs that engines' speeds are fitted to as well. One run seldom says what its
+            speed owes to how many rollouts run at once, since these hardly change.
 
     Raises:
         ValueError: too few rollouts or updates.
@@ -82,7 +88,12 @@ def fit(run: Run, part: Part) -> Constants:
     step_s: Step = even
     constants: dict[str, Interval] = {}
     for _ in range(ROUNDS):
-        own = served(run, step_s).between(part.start_s, part.end_s)
+        own = joined(
+            [
+                served(each, step_s, prompt_tokens=prompt_tokens).between(its.start_s, its.end_s)
+                for each, its in ((run, part), *more)
+            ]
+        )
         constants = speed(own)
         step_s = step_of(constants)
     fixed, per_token = _update_s(run.updates, part)
@@ -90,6 +101,7 @@ def fit(run: Run, part: Part) -> Constants:
     lengths = _lengths(run.rollouts, part)
     return Constants(
         part=part,
+        prompt_tokens=prompt_tokens,
         engine=constants,
         policy_update_s=fixed,
         policy_update_s_per_token=per_token,

@@ -13,7 +13,7 @@ push does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -50,7 +50,7 @@ class Served:
     running: Floats
     """Rollouts on its engine, averaged over its time, itself among them."""
     held_tokens: Floats
-    """Generated tokens that those held, likewise."""
+    """Tokens that those held, likewise."""
 
     def between(self, start_s: float, end_s: float) -> Served:
         """Those that ended in (start_s, end_s]."""
@@ -63,24 +63,30 @@ def even(running: Floats, held_tokens: Floats) -> Floats:  # noqa: ARG001 - a pa
     return np.ones_like(running)
 
 
-def served(run: Run, step_s: Step = even) -> Served:
+def served(run: Run, step_s: Step = even, *, prompt_tokens: int = 0) -> Served:
     """What every engine did for every rollout that it finished.
 
     Args:
+        prompt_tokens: of every prompt, held beside what is generated; logs do not say it.
         step_s: seconds of a decode step by rollouts running and tokens held, as far as they are known: a
             rollout's tokens come at the pace of its engine's steps.
     """
     rollouts = run.rollouts.loc[run.rollouts["engine"].notna() & run.rollouts["started_s"].notna()]
     stops = standing_still(run.intervals)
-    parts = [
-        _on_one_engine(
-            rollouts.loc[rollouts["engine"] == engine], stops.get(engine, np.empty((0, 2))), step_s
-        )
-        for engine in sorted(set(rollouts["engine"].astype(int)))
-    ]
-    joined = {name: np.concatenate([p[name] for p in parts] or [np.empty(0)]) for name in Served.__slots__}
-    order = np.argsort(joined["finished_s"], kind="stable")
-    return Served(**{name: values[order] for name, values in joined.items()})
+    parts: list[dict[str, Floats]] = []
+    for engine in sorted(set(rollouts["engine"].astype(int))):
+        own, stopped = rollouts.loc[rollouts["engine"] == engine], stops.get(engine, np.empty((0, 2)))
+        parts.append(_on_one_engine(own, stopped, step_s, prompt_tokens))
+    columns = {name: np.concatenate([p[name] for p in parts] or [np.empty(0)]) for name in Served.__slots__}
+    order = np.argsort(columns["finished_s"], kind="stable")
+    return Served(**{name: values[order] for name, values in columns.items()})
+
+
+def joined(parts: Sequence[Served]) -> Served:
+    """One after another."""
+    return Served(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in Served.__slots__}
+    )
 
 
 def standing_still(intervals: pd.DataFrame) -> dict[int, Floats]:
@@ -105,7 +111,9 @@ def worked_s(times_s: Floats, stops: Floats) -> Floats:
     return np.asarray(times_s - lost[place] + inside)
 
 
-def _on_one_engine(rollouts: pd.DataFrame, stops: Floats, step_s: Step) -> dict[str, Floats]:
+def _on_one_engine(
+    rollouts: pd.DataFrame, stops: Floats, step_s: Step, prompt_tokens: int
+) -> dict[str, Floats]:
     """What is in `Served`, of one engine's rollouts in the order of their rows."""
     finished = rollouts["finished_s"].notna().to_numpy()
     last_s = float(np.nanmax(rollouts[["started_s", "finished_s"]].to_numpy(dtype=float)))
@@ -121,7 +129,8 @@ def _on_one_engine(rollouts: pd.DataFrame, stops: Floats, step_s: Step) -> dict[
     )
     running = times.together(np.ones(len(start)))
     held, _ = times.held(tokens)
-    times = _Times(first=times.first, last=times.last, span=times.span / step_s(running, held))
+    pace = step_s(running, held + prompt_tokens * running)
+    times = _Times(first=times.first, last=times.last, span=times.span / pace)
     held, growth = times.held(tokens)
     came = np.concatenate([[0.0], np.cumsum(np.bincount(times.first, requests, len(edges)))])
     columns = {
@@ -131,7 +140,7 @@ def _on_one_engine(rollouts: pd.DataFrame, stops: Floats, step_s: Step) -> dict[
         "requests": requests,
         "arrivals": came[np.maximum(times.last, times.first + 1)] - came[times.first],
         "running": times.average(running),
-        "held_tokens": times.average(held + 0.5 * growth * times.span),
+        "held_tokens": times.average(held + prompt_tokens * running + 0.5 * growth * times.span),
     }
     return {name: values[finished] for name, values in columns.items()}
 

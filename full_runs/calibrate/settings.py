@@ -27,16 +27,15 @@ def settings(base: PipelineConfig, constants: Constants, lengths_csv: Path) -> P
         constants.engine[name].estimate
         for name in ("step_fixed_s", "step_s_per_rollout", "step_s_per_kv_token")
     )
-    # The log does not say how long prompts are: a prefill is a prompt of one token.
     engine = LoadDependent(
         step_fixed_s=max(a, 1e-9),
         step_s_per_rollout=b,
         step_s_per_kv_token=c,
-        prefill_s_per_token=constants.engine["prefill_s"].estimate,
+        prefill_s_per_token=constants.engine["prefill_s"].estimate / constants.prompt_tokens,
     )
     fields: dict[str, Any] = {
         "engine": engine,
-        "prompt_tokens": 1,
+        "prompt_tokens": constants.prompt_tokens,
         # To the trainer weights that are saved are work like an update's, to engines they are nothing.
         "policy_update_s": constants.policy_update_s.estimate
         + constants.save_s.estimate / base.updates_per_push,

@@ -90,7 +90,7 @@ def test_slots_of_an_engine_stand_still_together_and_each_engine_for_itself():
 
 def test_a_step_that_was_planted_is_found():
     log = recorded()
-    constants = fit(log, part_of(log, 0.1, 1.0)).engine
+    constants = fit(log, part_of(log, 0.1, 1.0), prompt_tokens=0).engine
     a, b, c = (constants[name].estimate for name in NAMES[2:])
     assert constants["request_s"].estimate == pytest.approx(0, abs=2e-3)
     assert constants["prefill_s"].estimate == pytest.approx(0, abs=1e-4)
@@ -101,9 +101,19 @@ def test_a_step_that_was_planted_is_found():
     assert a + b * n + c * held == pytest.approx(0.01 + 1e-4 * n + 1e-6 * held, rel=0.01)
 
 
+def test_a_second_run_with_fewer_rollouts_at_once_tells_the_constants_apart():
+    one, other = recorded(), recorded(slots=8)
+    parts = [part_of(log, 0.1, 1.0) for log in (one, other)]
+    found = fit(one, parts[0], prompt_tokens=0, more=[(other, parts[1])])
+    planted = {"step_fixed_s": 0.01, "step_s_per_rollout": 1e-4, "step_s_per_kv_token": 1e-6}
+    for name, seconds in planted.items():
+        assert found.engine[name].estimate == pytest.approx(seconds, rel=0.25), name
+    assert found.running[0] < 5 < 25 < found.running[1]
+
+
 def test_a_prefill_that_was_planted_is_found():
     log = recorded(engine=ENGINE | {"prefill_s_per_token": 1e-3}, prompt_tokens=100)
-    constants = fit(log, part_of(log, 0.1, 1.0)).engine
+    constants = fit(log, part_of(log, 0.1, 1.0), prompt_tokens=100).engine
     assert constants["prefill_s"].estimate == pytest.approx(0.1, rel=0.05)
 
 
@@ -115,7 +125,7 @@ def test_what_was_foretold_of_the_rollouts_adds_up_to_what_they_took():
 
 def test_update_and_push_times_are_found():
     log = recorded()
-    found = fit(log, part_of(log, 0.1, 1.0))
+    found = fit(log, part_of(log, 0.1, 1.0), prompt_tokens=0)
     assert found.policy_update_s.estimate == pytest.approx(1.0, rel=1e-6)
     assert found.policy_update_s_per_token.estimate == pytest.approx(1e-4, rel=1e-6)
     assert found.push_s.estimate + found.save_s.estimate == pytest.approx(0.5, rel=1e-6)
