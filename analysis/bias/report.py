@@ -120,7 +120,7 @@ def files(table: pd.DataFrame, sweep: pd.DataFrame | None = None) -> dict[str, s
     ):
         draw = partial(by_lag, found, look=looks(arms), column=column, label=label, levels=levels)
         name = f"{column.replace('_', '-')}-by-lag"
-        out[f"{name}.svg"] = alone(svg(draw, name=name, height_in=3.0 + 0.1 * len(arms)))
+        out[f"{name}.svg"] = alone(svg(draw, name=name))
     if sweep is None:
         return out
     out["sweep.csv"] = sweep.to_csv(index=False)

@@ -14,7 +14,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from analysis.figures.lines import finish_lines, line_with_interval, name_decades, note, nothing, seed_range
-from analysis.figures.style import Look, outside_legend
+from analysis.figures.style import Look, name_rows, outside_legend
 from analysis.tables.factors import logarithmic
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ def heat_map(table: pd.DataFrame, axes: Axes, *, x: str, y: str, form: str = "{:
     axes.pcolormesh(*edges, values, cmap=CELLS, norm=scale)
     write_cells(axes, values, scale, form)
     axes.set_xticks(range(table.shape[1]), [level_name(level) for level in table.columns])
-    axes.set_yticks(range(table.shape[0]), [level_name(level) for level in table.index])
+    name_rows(axes, range(table.shape[0]), [level_name(level) for level in table.index])
     axes.set(xlabel=x, ylabel=y)
 
 

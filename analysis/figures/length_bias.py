@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.figures.lines import nothing
-from analysis.figures.style import COLOURS, outside_legend
+from analysis.figures.style import COLOURS, name_rows, outside_legend
 
 
 def length_bias(table: pd.DataFrame, axes: Axes) -> None:
@@ -35,7 +35,7 @@ def length_bias(table: pd.DataFrame, axes: Axes) -> None:
             f"{row.ratio:.3f}{interval}", (max(row.generated, row.trained), place), xytext=(9, 0),
             textcoords="offset points", va="center", fontsize="small",
         )  # fmt: skip
-    axes.set_yticks(places, [str(name) for name in known["name"]])
+    name_rows(axes, places, [str(name) for name in known["name"]])
     axes.set_ylim(len(known) - 0.5, -0.5)
     axes.set_xlim(0, float(max(generated.max(), trained.max())) * 1.45)
     axes.grid(visible=True, axis="x")

@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, Look, outside_legend
+from analysis.figures.style import COLOURS, Look, name_rows, outside_legend
 
 LAG_BINS = 60
 """Most bins of a lag histogram; wider lags share a bin."""
@@ -135,7 +135,7 @@ def idle_bars(idle: pd.DataFrame, axes: Axes) -> None:
             ha="right" if inside else "left",
             color=("white" if kind == "trainer" else "black") if inside else None,
         )
-    axes.set_yticks(range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
+    name_rows(axes, range(len(bars)), [f"{arm}: {kind}" for (arm, kind), _ in bars])
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="idle share")
 

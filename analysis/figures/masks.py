@@ -12,6 +12,7 @@ from matplotlib.colors import Normalize
 
 from analysis.figures.factors import CELLS, level_name, readable
 from analysis.figures.lines import nothing
+from analysis.figures.style import name_rows
 
 HALVES: Final = ("positive", "negative")
 """From top to bottom of a cell."""
@@ -56,7 +57,7 @@ def split_cells(table: pd.DataFrame, axes: Axes, *, x: str, y: str) -> None:
         axes.axvline(edge, color="#ffffff", linewidth=2)
     axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5))
     axes.set_xticks(range(len(columns)), [level_name(level) for level in columns])
-    axes.set_yticks(range(len(rows)), [level_name(level) for level in rows])
+    name_rows(axes, range(len(rows)), [level_name(level) for level in rows])
     axes.tick_params(length=0)
     if not whole:
         axes.set_title("share of all tokens; above A > 0, below A < 0", loc="left", fontsize="small")

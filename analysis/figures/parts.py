@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.figures.lines import nothing
-from analysis.figures.style import COLOURS, INK, outside_legend
+from analysis.figures.style import COLOURS, INK, name_rows, outside_legend
 from analysis.measures.lag_split import PARTS
 
 _HATCHES = ("", "///", "...", "xxx")
@@ -48,7 +48,7 @@ def lag_parts(table: pd.DataFrame, axes: Axes) -> None:
         words = f"{lag:.2f}" if who == "measured" else f"{lag:.2f} closed form"
         axes.text(end + 0.015 * reach, place, words, va="center", fontsize="small")
     heights = [np.mean([p for p, own in zip(places, known["name"], strict=True) if own == n]) for n in names]
-    axes.set_yticks(heights, [str(name) for name in names])
+    name_rows(axes, heights, [str(name) for name in names])
     axes.invert_yaxis()
     axes.set_xlim(0, reach * 1.42)
     axes.tick_params(axis="y", length=0)

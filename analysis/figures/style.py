@@ -16,6 +16,7 @@ from typing import Any, Final, final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 COLOURS: Final = (
     "#0875b9",  # blue
@@ -37,6 +38,10 @@ INK: Final = "#010203"
 PNG_DPI: Final = 200
 LEGEND_LETTERS: Final = 56
 """Most letters of a line of the legend."""
+LEGEND_ROOM_IN: Final = 0.45
+"""Height of a legend that a figure has room for; a higher one makes it taller: the data keeps its height."""
+ROW_LETTERS: Final = 28
+"""Most letters of a line of a row's name, of which there are at most two."""
 _SETTINGS: Final[dict[Any, Any]] = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -159,11 +164,30 @@ def outside_legend(axes: Axes, *, handles: Sequence[Any] = ()) -> None:
     if not shown:
         return
     names = ["\n".join(wrap(str(handle.get_label()), LEGEND_LETTERS)) for handle in shown]
-    axes.figure.legend(
+    columns = 2 if max(map(len, names)) <= LEGEND_LETTERS // 2 else 1
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    legend = figure.legend(
         handles=shown,
         labels=names,
         loc="outside upper left",
-        ncols=2 if max(map(len, names)) <= LEGEND_LETTERS // 2 else 1,
+        ncols=columns,
         fontsize="small",
         handlelength=3.2,
     )
+    height_in = legend.get_window_extent().height / figure.dpi
+    figure.set_figheight(figure.get_figheight() + max(0.0, height_in - LEGEND_ROOM_IN))
+
+
+def name_rows(axes: Axes, places: Sequence[float] | NDArray[Any], names: Sequence[str]) -> None:
+    """Names of rows beside the axes; a long one is folded, of a still longer one the middle is left out."""
+    said = [_folded(name) for name in names]
+    small = any("\n" in name for name in said)
+    axes.set_yticks(places, said, **({"fontsize": "x-small"} if small else {}))
+
+
+def _folded(name: str) -> str:
+    lines = wrap(name, ROW_LETTERS)
+    if len(lines) <= 2:
+        return "\n".join(lines)
+    return f"{name[: ROW_LETTERS - 3].rstrip()}...\n{name[-ROW_LETTERS:].lstrip()}"

@@ -59,7 +59,6 @@ def frontier(
             drawing=drawing(
                 partial(trade_figures.frontier, table, y=words(throughput), look=look),
                 name=name,
-                height_in=3.0 + 0.09 * (len(table) if look else 0),
             ),
             alt=f"{words(throughput)} against mean lag. On the frontier, the freshest first: {said}.",
             caption=f"Full: no other setting is as fast and fresher. Means over {runs_in_words(table['n'])}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -32,15 +34,28 @@ def compared(study: Study) -> list[str]:
     return [
         html.data_table(words, corner=lines.by),
         html.paragraph(_note(lines, study.criteria.target), "soft"),
+        html.source(final_scores=_long(found, lines.by)),
         *(_pairs(lines) if len(lines.scores) <= FEW else []),
         html.pictures([profile_picture(lines, study.criteria.metric, rng=rng)]),
     ]
 
 
+def _long(found: Mapping[str, Mapping[str, Interval]], what: str, against: str = "statistic") -> pd.DataFrame:
+    """A row an estimate: what it is of, which it is, estimate, low, high, n."""
+    return pd.DataFrame(
+        [
+            {what: of, against: name, "estimate": one.estimate, "low": one.low, "high": one.high, "n": one.n}
+            for of, own in found.items()
+            for name, one in own.items()
+        ]
+    )
+
+
 def _pairs(lines: Lines) -> list[str]:
+    found = improvements(lines)
     table = {
         row: {column: _said(own[column], "{:.2f}") if column in own else "-" for column in lines.scores}
-        for row, own in improvements(lines).items()
+        for row, own in found.items()
     }
     return [
         html.data_table(pd.DataFrame.from_dict(table, orient="index"), corner="row beats column"),
@@ -50,6 +65,7 @@ def _pairs(lines: Lines) -> list[str]:
             " interval, seeds taken as unpaired.",
             "soft",
         ),
+        html.source(probability_of_improvement=_long(found, lines.by, "beats")),
     ]
 
 

@@ -10,7 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from analysis.figures.style import COLOURS, LEGEND_LETTERS, drawing, looks, outside_legend
+from analysis.figures.style import (
+    COLOURS,
+    LEGEND_LETTERS,
+    ROW_LETTERS,
+    drawing,
+    looks,
+    name_rows,
+    outside_legend,
+)
 
 EYES = {
     # Machado, Oliveira and Fernandes 2009, severity 1: https://doi.org/10.1109/TVCG.2009.113
@@ -88,6 +96,33 @@ def test_a_long_name_is_folded_in_the_legend_and_nothing_of_it_is_lost():
     lines = text.get_text().splitlines()
     assert "".join(lines) == name
     assert max(map(len, lines)) <= LEGEND_LETTERS
+
+
+def test_of_a_row_with_a_long_name_both_ends_are_shown_on_two_lines():
+    axes = Figure().add_subplot()
+    long = "a-clip-on-" + "very-" * 20 + "stale-data: engines"
+    name_rows(axes, [0, 1, 2], ["sao: trainer", "grpo with a clip on the behaviour ratio", long])
+    short, folded, cut = (label.get_text() for label in axes.get_yticklabels())
+    assert short == "sao: trainer"
+    assert folded.split("\n") == ["grpo with a clip on the", "behaviour ratio"]
+    first, last = cut.split("\n")
+    assert long.startswith(first.removesuffix("..."))
+    assert long.endswith(last)
+    assert last.endswith("stale-data: engines")
+    assert max(len(first), len(last)) <= ROW_LETTERS
+
+
+def test_a_legend_of_many_lines_takes_nothing_of_the_datas_height():
+    def height_in(arms: int) -> float:
+        figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+        axes = figure.add_subplot()
+        for i in range(arms):
+            axes.plot([0, 1], [0, i], label=f"{i} " + "behaviour " * 9)
+        outside_legend(axes)
+        figure.draw_without_rendering()
+        return float(axes.get_window_extent().height / figure.dpi)
+
+    assert height_in(1) == pytest.approx(height_in(12), rel=0.1)
 
 
 def test_a_drawing_is_the_same_picture_each_time_and_both_ways():

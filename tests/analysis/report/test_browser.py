@@ -53,7 +53,7 @@ CONTRASTS = """(() => {
   const behind = one => one === null ? 1
     : light(getComputedStyle(one).backgroundColor) ?? behind(one.parentElement);
   const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  const told = [...document.querySelectorAll('main *')].filter(one =>
+  const told = [...document.querySelectorAll('main *:not(style)')].filter(one =>
     [...one.childNodes].some(child => child.nodeType === 3 && child.textContent.trim()));
   return told.map(one => {
     const drawn = one instanceof SVGElement;

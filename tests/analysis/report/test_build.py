@@ -157,7 +157,7 @@ def test_a_run_alone_says_how_to_make_it_again(tmp_path):
 def test_every_figure_says_in_words_what_it_shows(page):
     tags = Page(page).tags
     labels = [attributes["aria-label"] for _, attributes in tags if attributes.get("role") == "img"]
-    assert len(labels) == sum(tag == "figure" for tag, _ in tags) == 7
+    assert len(labels) == sum(tag == "figure" for tag, _ in tags) == 8
     assert any("sao ends at 0.9" in label and "n = 3" in label for label in labels)
     assert any("grpo: 3 of 3 collapsed" in label for label in labels)
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
@@ -167,7 +167,7 @@ def test_every_figure_says_in_words_what_it_shows(page):
 def test_it_follows_the_readers_light_and_the_width_of_the_screen(page):
     assert "prefers-color-scheme: dark" in page
     assert "width=device-width" in page
-    assert 'data-label="trainer idle"' in page
+    assert 'data-label="sao"' in page  # in a card every cell says what it is of
 
 
 def test_names_cannot_break_out_of_the_page(tmp_path):
