@@ -25,7 +25,6 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT
 from typing import Any, Final, Literal, TypeAlias, final
 
-
 CODE_BYTES: Final = 1 << 18
 """A longer program is refused."""
 _GRACE_S: Final = 5.0
