@@ -165,10 +165,14 @@ def full(words: list[str]) -> int:
     """real vLLM engines and an FSDP trainer, the same estimator"""
     from analysis.runs import load_run
     from analysis.trace.write import trace_json
-    from full_runs.command import ask, conduct
+    from full_runs.command import ask, conduct, planned
     from simulator.runfolder import write_text
 
-    asked = conduct(ask(words))
+    asked = ask(words)
+    if asked.options.dry_run:
+        print(planned(asked))
+        return 0
+    conduct(asked)
     write_text(asked.run_folder / "trace.json", trace_json(load_run(asked.run_folder)))
     return 0 if asked.options.json else report([str(asked.run_folder)])
 

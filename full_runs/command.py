@@ -19,6 +19,15 @@ from simulator.stalled import StalledError
 _SHOWN = ("reward", "accuracy", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
 
 
+@dataclass(frozen=True)
+class FullOptions(Options):
+    """Where things come from and where they go, and whether anything is started."""
+
+    dry_run: bool = False
+    """Start nothing: say what a run on GPUs takes (memory, times) and gives (lag, idleness), or what cannot
+    fit."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -26,7 +35,7 @@ class Asked:
 
     name: str
     config: FullConfig
-    options: Options
+    options: FullOptions
     out: Path
 
     @property
@@ -46,27 +55,48 @@ def ask(words: list[str]) -> Asked:
         BadInputError: an unknown setting, an impossible value, or a folder that cannot be used.
     """
     about = "Real vLLM engines and an FSDP2 trainer: the same estimators, rules and event log."
-    name, config, options = read_experiment(words, READY, Options(), command="full", about=about)
+    name, config, options = read_experiment(words, READY, FullOptions(), command="full", about=about)
     if options.lengths_csv is not None:
         raise BadInputError("full: lengths_csv has no meaning here, lengths are what the model makes of them")
+    if options.dry_run:
+        if options.out is not None:
+            raise BadInputError(f"full: dry_run writes nothing: out ({options.out}) has no meaning")
+        return Asked(name=name, config=config, options=options, out=Path())
     out = named(name, config) if options.out is None else new_or_unfinished(options.out, config)
     return Asked(name=name, config=config, options=options, out=out)
+
+
+def planned(asked: Asked) -> str:
+    """What a run would take and give, as text or JSON; nothing is started.
+
+    Raises:
+        BadInputError: it cannot fit, or is not on GPUs.
+    """
+    from full_runs.plan.dry_run import plan
+    from full_runs.plan.words import text, to_json
+
+    found = plan(asked.config, silent=asked.options.silent)
+    return (to_json if asked.options.json else text)(asked.name, found)
 
 
 def conduct(asked: Asked) -> Asked:
     """Make the starting model, start everything, run or go on, and write the event log of what was asked.
 
     Raises:
-        BadInputError: what it needs is not installed here, or another process took the folder.
+        BadInputError: what it needs is not here, or another process took the folder.
         StalledError: it could not go on.
     """
+    from full_runs.plan.missing import missing
+
+    if lacking := missing(asked.config):
+        raise BadInputError(f"full: {asked.name} cannot run: {'; '.join(lacking)}. --dry-run plans it")
     from full_runs.engine.installed import installed
 
     try:
         installed()
         from full_runs.run import run_config
-    except (ImportError, RuntimeError) as missing:
-        raise BadInputError(f"full: {missing}") from None
+    except (ImportError, RuntimeError) as absent:
+        raise BadInputError(f"full: {absent}") from None
 
     def say(words: str) -> None:
         if not asked.options.silent:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from full_runs.configs.record import Addition, FullConfig
+from full_runs.configs.record import Addition, FullConfig, Lookup, Questions
 from full_runs.controller.course import JOURNAL, Parts, Told, run
 from full_runs.controller.journal import event_log, failures, lines
 from full_runs.engine.installed import installed
@@ -82,7 +82,9 @@ def world_of(config: FullConfig) -> GameWorld:
     match config.world:
         case Addition():
             return addition(seed=config.seed, most_digits=config.world.most_digits)
-        case _:
+        case Questions():
+            raise ValueError("world questions is not played so far")
+        case Lookup():
             return lookup(
                 seed=config.seed,
                 most_turns=config.world.most_turns,

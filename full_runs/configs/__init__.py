@@ -1,4 +1,5 @@
 """What is run: records with units in their names, and ready ones by name.
 
-record: all settings of a run, and what they say to the simulator's rules. ready: the named ones.
+record: all settings of a run, and what they say to the simulator's rules. gpus: what
+only runs on GPUs have. ready: the named ones; ready_gpus: those of GPUs, planned and never executed so far.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from full_runs.configs import ready_gpus
 from full_runs.configs.record import FullConfig
 
 
@@ -24,4 +25,8 @@ def tiny_cpu_groups(**changes: Any) -> FullConfig:
 READY: Final[Mapping[str, Callable[[], FullConfig]]] = {
     "tiny-cpu": tiny_cpu,
     "tiny-cpu-groups": tiny_cpu_groups,
+    "qwen3-0.6b-1gpu": ready_gpus.qwen3_06b,
+    "qwen3-8b-8gpu": ready_gpus.qwen3_8b,
+    "qwen3-30b-a3b-32gpu": ready_gpus.qwen3_30b_a3b,
+    "sao-paper": ready_gpus.sao_paper,
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from full_runs.configs.gpus import OnGpus
 from simulator.config import PipelineConfig, StalenessRule, staleness_rule
 from simulator.config.staleness import BoundedLag
 from simulator.lab.names import CRITICS, SINGLE, EstimatorName
@@ -39,12 +40,24 @@ class Lookup(_Record):
     observation_tokens: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-World: TypeAlias = Annotated[Addition | Lookup, Field(discriminator="kind")]
+@final
+class Questions(_Record):
+    """Prompts with answers that can be checked, for a hub model: planned for, and not played so far."""
+
+    kind: Literal["questions"] = "questions"
+    path: str
+    """JSONL: an object a line, with `prompt` and `answer`."""
+
+
+World: TypeAlias = Annotated[Addition | Lookup | Questions, Field(discriminator="kind")]
 
 
 @final
-class FullConfig(_Record):
-    """One run on real engines and a real trainer."""
+class FullConfig(OnGpus):
+    """One run on real engines and a real trainer: with the tiny model on processors, or on GPUs.
+
+    Only the first has been executed so far; a configuration with GPUs can be planned (`--dry-run`).
+    """
 
     world: World = Addition()
     """What is learned."""
@@ -116,8 +129,42 @@ class FullConfig(_Record):
             given = (self.critic_only_updates, self.critic_learning_rate_ratio)
             if given != (None, None):
                 raise ValueError(f"critic settings were given, and {self.estimator} has no critic")
+        self._suits_its_machines()
         self.rule()
         return self
+
+    def _suits_its_machines(self) -> None:
+        if (self.model is None) is not (self.gpus == 0):
+            raise ValueError(
+                f"model is {self.model} and gpus {self.gpus}: a hub model needs GPUs, the tiny one none"
+            )
+        if (self.model is None) is isinstance(self.world, Questions):
+            raise ValueError(
+                f"world is {self.world.kind} and model {self.model}: hub models answer questions, the tiny"
+                " one plays"
+            )
+        if self.model is None:
+            return
+        wanted = self.ranks + self.engines * self.tensor_parallel
+        if wanted != self.gpus and not self.shares_a_gpu:
+            raise ValueError(
+                f"ranks ({self.ranks}) + engines ({self.engines}) * tensor_parallel ({self.tensor_parallel})"
+                f" are {wanted} GPUs, and gpus is {self.gpus}"
+            )
+        if self.tensor_parallel > self.gpus_per_node:
+            raise ValueError(
+                f"tensor_parallel ({self.tensor_parallel}) is more than gpus_per_node ({self.gpus_per_node})"
+            )
+        if self.tokens_at_once is not None and self.tokens_at_once < self.longest_tokens:
+            raise ValueError(
+                f"tokens_at_once ({self.tokens_at_once}) is less than max_prompt_tokens"
+                f" ({self.max_prompt_tokens}) + max_response_tokens ({self.max_response_tokens})"
+            )
+
+    @property
+    def shares_a_gpu(self) -> bool:
+        """Trainer and engine are both on the one GPU that there is."""
+        return self.gpus == self.ranks == self.engines == self.tensor_parallel == 1
 
     def pipeline(self) -> PipelineConfig:
         """The same run as the simulator knows it; its seconds are not filled in."""

@@ -149,22 +149,24 @@ def layout(config: PlanConfig, setting: Setting, *, seed: int, parts: int = 1) -
 
 
 def _check_fits(law: LengthLaw, prompt_tokens: int, engine: LoadDependent, rollouts: int) -> None:
-    """Refuse what could not be decoded, or only by preempting rollouts again and again.
-
-    Rollouts that decode have made E[L^2] / 2 E[L] tokens on average.
-    """
+    """Refuse what could not be decoded, or only by preempting rollouts again and again."""
     capacity = engine.kv_capacity_tokens
     if capacity is None:
         return
     longest = prompt_tokens + int(law.quantile(np.array([1 - 2.0**-53]))[0])
     if longest > capacity:
         raise ValueError(f"a rollout of {longest:,} tokens does not fit into an engine's {capacity:,}")
-    lengths = law.quantile((np.arange(20_000) + 0.5) / 20_000).astype(np.float64)
-    held = rollouts * (prompt_tokens + float(np.mean(lengths**2) / (2 * np.mean(lengths))))
+    held = rollouts * held_tokens(law, prompt_tokens)
     if rollouts > 1 and held > capacity:
         raise ValueError(
             f"{rollouts:,} rollouts would hold {held:,.0f} tokens in an engine for {capacity:,}: it preempts"
         )
+
+
+def held_tokens(law: LengthLaw, prompt_tokens: int) -> float:
+    r"""Of a rollout that decodes, on average: its prompt, and :math:`E[L^2] / 2 E[L]` made so far."""
+    lengths = law.quantile((np.arange(20_000) + 0.5) / 20_000).astype(np.float64)
+    return prompt_tokens + float(np.mean(lengths**2) / (2 * np.mean(lengths)))
 
 
 def _rule(
