@@ -56,10 +56,11 @@ def summarise(
     lags: list[pd.DataFrame] = []
     idles: list[pd.DataFrame] = []
     for run in runs:
-        rows.append(outcomes(run, criteria))
+        split = lag_split(run.rollouts, run.updates)
+        rows.append(outcomes(run, criteria, split=split))
         spent = compute_hours(run, run.updates["train_end_s"].to_numpy(dtype=float))
         updates.append(run.updates.assign(arm=run.arm, seed=run.seed, compute_hours=spent))
-        lags.append(_lag_counts(run))
+        lags.append(_lag_counts(run.arm, split))
         idles.append(idle_shares(run).assign(arm=run.arm))
     if not rows:
         raise ValueError("a study without runs has nothing to say")
@@ -98,10 +99,10 @@ def _in_order(table: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
     return table.iloc[np.argsort(place.to_numpy(), kind="stable")].reset_index(drop=True)
 
 
-def _lag_counts(run: Run) -> pd.DataFrame:
-    trained = of_status(lag_split(run.rollouts, run.updates), ("trained",))
+def _lag_counts(arm: str, split: pd.DataFrame) -> pd.DataFrame:
+    trained = of_status(split, ("trained",))
     lag, rollouts = np.unique(trained["lag"].to_numpy(dtype=np.int64), return_counts=True)
-    return pd.DataFrame({"arm": run.arm, "lag": lag, "rollouts": rollouts})
+    return pd.DataFrame({"arm": arm, "lag": lag, "rollouts": rollouts})
 
 
 def _mean_idle(idles: pd.DataFrame, seeds: pd.Series[int]) -> pd.DataFrame:

@@ -182,8 +182,9 @@ def outside_legend(axes: Axes, *, handles: Sequence[Any] = ()) -> None:
 def name_rows(axes: Axes, places: Sequence[float] | NDArray[Any], names: Sequence[str]) -> None:
     """Names of rows beside the axes; a long one is folded, of a still longer one the middle is left out."""
     said = [_folded(name) for name in names]
-    small = any("\n" in name for name in said)
-    axes.set_yticks(places, said, **({"fontsize": "x-small"} if small else {}))
+    axes.set_yticks(places, said)
+    if any("\n" in name for name in said):
+        axes.tick_params(axis="y", labelsize="x-small")
 
 
 def _folded(name: str) -> str:

@@ -40,4 +40,5 @@ def compute_hours(run: Run, until_s: Floats) -> Floats:
 
 def _machines(resources: pd.Series[str]) -> pd.Series[str]:
     """The machine that a resource is a part of: `engine-0/slot-3` is of `engine-0`."""
-    return resources.str.split("/").str[0]
+    # Each name once: there are a thousand names and many rows.
+    return resources.map({name: name.split("/")[0] for name in resources.unique()})

@@ -7,8 +7,7 @@ the pieces of a pause that crosses an edge belong to the windows that they fall 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 Spans = NDArray[np.float64]
 """Start and end in seconds, one row an interval, shape (n, 2); an end of NaN is still open."""
 
-Texts = NDArray[Any]
+Owners = NDArray[np.int64]
+"""Whose span each is, as a place among the resources, shape (n,)."""
 
 UNACCOUNTED: Final = "unaccounted"
 ROUNDING: Final = 1e-12
@@ -32,6 +32,12 @@ def union_s(spans: Spans, window_s: tuple[float, float]) -> float:
 
 def clip(spans: Spans, window_s: tuple[float, float]) -> Spans:
     """The parts of the spans inside the window; what is still open ends where the window ends."""
+    inside, kept = _clipped(spans, window_s)
+    return inside[kept]
+
+
+def _clipped(spans: Spans, window_s: tuple[float, float]) -> tuple[Spans, NDArray[np.bool_]]:
+    """Every span held to the window, and which of them have something of it."""
     start_s, end_s = window_s
     if not end_s > start_s:
         raise ValueError(f"window [{start_s}, {end_s}] s is empty")
@@ -41,7 +47,7 @@ def clip(spans: Spans, window_s: tuple[float, float]) -> Spans:
     if broken.any():
         raise ValueError(f"interval {spans[broken][0].tolist()} s ends before it starts")
     inside = np.column_stack([np.clip(starts, start_s, end_s), np.clip(ends, start_s, end_s)])
-    return inside[inside[:, 1] > inside[:, 0]]
+    return inside, inside[:, 1] > inside[:, 0]
 
 
 def merge(spans: Spans) -> Spans:
@@ -63,20 +69,20 @@ def shares(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.DataFra
     `unaccounted`: a machine about which the log is silent is not counted as working.
     """
     length_s = window_s[1] - window_s[0]
-    rows: list[dict[str, object]] = []
-    for resource, state, _, spans in _by_resource(intervals):
-        busy_s = union_s(spans[state == "busy"], window_s)
-        idle_s = length_s - busy_s
-        rows.append(
-            {
-                "resource": resource,
-                "busy_s": busy_s,
-                "idle_s": idle_s,
-                "busy": busy_s / length_s,
-                "idle": idle_s / length_s,
-            }
-        )
-    return pd.DataFrame(rows, columns=["resource", "busy_s", "idle_s", "busy", "idle"])
+    owners, names = pd.factorize(intervals["resource"], sort=True)
+    busy = (intervals["state"] == "busy").to_numpy()
+    inside = _clip_each(owners[busy], _spans(intervals)[busy], window_s)
+    busy_s = np.minimum(_covered_s(*_merge_each(*inside), len(names)), length_s)
+    idle_s = length_s - busy_s
+    return pd.DataFrame(
+        {
+            "resource": names.astype(str),
+            "busy_s": busy_s,
+            "idle_s": idle_s,
+            "busy": busy_s / length_s,
+            "idle": idle_s / length_s,
+        }
+    )
 
 
 def idle_by_cause(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.DataFrame:
@@ -85,24 +91,38 @@ def idle_by_cause(intervals: pd.DataFrame, window_s: tuple[float, float]) -> pd.
     Where idle intervals of two causes overlap, the cause that was logged first has the time.
     """
     length_s = window_s[1] - window_s[0]
-    rows: list[dict[str, object]] = []
-    for resource, state, cause, spans in _by_resource(intervals):
-        taken = merge(clip(spans[state == "busy"], window_s))
-        covered_s = union_s(taken, window_s)
-        seconds: dict[str, float] = {}
-        for name in dict.fromkeys(cause[state == "idle"]):
-            chosen = spans[(state == "idle") & (cause == name)]
-            taken = merge(np.concatenate([taken, clip(chosen, window_s)]))
-            reach_s = float((taken[:, 1] - taken[:, 0]).sum())
-            seconds[name] = reach_s - covered_s
-            covered_s = reach_s
-        seconds[UNACCOUNTED] = seconds.get(UNACCOUNTED, 0.0) + length_s - covered_s
-        rows += [
-            {"resource": resource, "cause": cause, "idle_s": spent_s, "idle": spent_s / length_s}
-            for cause, spent_s in seconds.items()
-            if spent_s > ROUNDING * length_s
-        ]
-    return pd.DataFrame(rows, columns=["resource", "cause", "idle_s", "idle"])
+    owners, names = pd.factorize(intervals["resource"], sort=True)
+    causes, words = pd.factorize(intervals["cause"].fillna(UNACCOUNTED))
+    turns = _turns(owners, causes, (intervals["state"] == "idle").to_numpy())
+    turns[(intervals["state"] == "busy").to_numpy()] = 0
+    spans = _spans(intervals)
+    # All resources at once, a turn after the other: what a turn adds to the ground covered is its cause's.
+    taken = np.zeros(0, dtype=np.int64), np.zeros((0, 2))
+    covered_s, parts = np.zeros(len(names)), []
+    for turn in range(int(turns.max(initial=0)) + 1):
+        own = turns == turn
+        more = _clip_each(owners[own], spans[own], window_s)
+        taken = _merge_each(*(np.concatenate(pair) for pair in zip(taken, more, strict=True)))
+        reach_s = _covered_s(*taken, len(names))
+        if turn > 0:
+            of, first = np.unique(owners[own], return_index=True)
+            named = words[causes[own][first]]
+            parts.append(pd.DataFrame({"owner": of, "cause": named, "idle_s": (reach_s - covered_s)[of]}))
+        covered_s = reach_s
+    silent = {"owner": np.arange(len(names)), "cause": UNACCOUNTED, "idle_s": length_s - covered_s}
+    # A log may say so too; its own words come first in a resource's order, and are added to the silence.
+    said = pd.concat([*parts, pd.DataFrame(silent)])
+    table = said.groupby(["owner", "cause"], sort=False)["idle_s"].sum().reset_index()
+    table = table.sort_values("owner", kind="stable")
+    table = table.loc[table["idle_s"] > ROUNDING * length_s].reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            "resource": names.astype(str)[table["owner"]],
+            "cause": table["cause"],
+            "idle_s": table["idle_s"],
+            "idle": table["idle_s"] / length_s,
+        }
+    )
 
 
 def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:
@@ -123,14 +143,38 @@ def machine_kind(resources: pd.Series[str]) -> pd.Series[str]:
     return pd.Series([kind(name) for name in names], index=names)
 
 
-def _by_resource(intervals: pd.DataFrame) -> Iterator[tuple[str, Texts, Texts, Spans]]:
-    """Each resource with the states, causes and spans of its intervals, in the order they were logged."""
-    codes, names = pd.factorize(intervals["resource"], sort=True)
-    state = intervals["state"].to_numpy(dtype=object)
-    cause = intervals["cause"].fillna(UNACCOUNTED).to_numpy(dtype=object)
-    spans = intervals[["start_s", "end_s"]].to_numpy(dtype=float)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for name, first, last in zip(names, bounds[:-1], bounds[1:], strict=True):
-        rows = order[first:last]
-        yield str(name), state[rows], cause[rows], spans[rows]
+def _spans(intervals: pd.DataFrame) -> Spans:
+    return intervals[["start_s", "end_s"]].to_numpy(dtype=float)
+
+
+def _turns(owners: Owners, causes: Owners, idle: NDArray[np.bool_]) -> Owners:
+    """Of each idle row the place of its cause among those of its owner, from 1, as first logged; -1 else."""
+    turns = np.full(len(owners), -1)
+    rows = pd.DataFrame({"owner": owners[idle], "cause": causes[idle]})
+    pairs = rows.drop_duplicates()
+    place = pairs.assign(turn=pairs.groupby("owner", sort=False).cumcount() + 1)
+    turns[idle] = rows.merge(place, how="left")["turn"].to_numpy()
+    return turns
+
+
+def _clip_each(owners: Owners, spans: Spans, window_s: tuple[float, float]) -> tuple[Owners, Spans]:
+    """As `clip`, for the spans of many."""
+    inside, kept = _clipped(spans, window_s)
+    return owners[kept], inside[kept]
+
+
+def _merge_each(owners: Owners, spans: Spans) -> tuple[Owners, Spans]:
+    """As `merge`, for each owner's spans on their own; owners in order."""
+    if len(spans) == 0:
+        return owners, spans
+    order = np.lexsort((spans[:, 0], owners))
+    owners, starts, ends = owners[order], spans[order, 0], spans[order, 1]
+    reach = pd.Series(ends).groupby(owners, sort=False).cummax().to_numpy()
+    opens = np.concatenate([[True], (owners[1:] != owners[:-1]) | (starts[1:] > reach[:-1])])
+    first = np.flatnonzero(opens)
+    return owners[first], np.column_stack([starts[first], reach[np.append(first[1:], len(starts)) - 1]])
+
+
+def _covered_s(owners: Owners, merged: Spans, n: int) -> NDArray[np.float64]:
+    """Seconds of each owner's disjoint spans, shape (n,)."""
+    return np.bincount(owners, weights=merged[:, 1] - merged[:, 0], minlength=n).astype(float)

@@ -91,6 +91,14 @@ def rollout_lags(rollouts: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame
     )
 
 
+def oldest_lags(parts: pd.DataFrame) -> NDArray[np.int64]:
+    """Lag of each rollout's oldest token, from its segments in `token_lags`: `rollout_lags`' oldest alone."""
+    codes, ids = pd.factorize(parts["rollout_id"])
+    oldest = np.zeros(len(ids), dtype=np.int64)  # no lag is negative
+    np.maximum.at(oldest, codes, parts["lag"].to_numpy(dtype=np.int64))
+    return oldest
+
+
 def lag_summary(
     values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> dict[str, float | str]:

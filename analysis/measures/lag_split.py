@@ -29,6 +29,17 @@ PARTS: Final = {
     "trainer_ahead": "trainer ahead",
 }
 """Columns of the split, in the order of a rollout's life, and how they are called."""
+_NEEDED: Final = (
+    "rollout_id",
+    "status",
+    "consumed_version",
+    "oldest_version",
+    "last_version",
+    "finished_s",
+    "group_ready_s",
+    "enqueued_s",
+    "consumed_s",
+)
 
 
 def held_version(updates: pd.DataFrame, times_s: NDArray[np.float64], *, side: str) -> NDArray[np.int64]:
@@ -66,7 +77,8 @@ def lag_split(rollouts: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: a rollout that was consumed before its oldest token's version existed.
     """
-    met = rollouts.loc[met_the_trainer(rollouts) & rollouts["oldest_version"].notna()]
+    # The few columns of it: a long run has many rollouts, and texts are slow to copy.
+    met = rollouts.loc[met_the_trainer(rollouts) & rollouts["oldest_version"].notna(), list(_NEEDED)]
     oldest = met["oldest_version"].to_numpy(dtype=np.int64)
     consumed = met["consumed_version"].to_numpy(dtype=np.int64)
     if (consumed < oldest).any():
@@ -90,7 +102,7 @@ def lag_split(rollouts: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "rollout_id": met["rollout_id"].to_numpy(),
-            "status": met["status"].to_numpy(),
+            "status": met["status"].array,
             **dict(zip(PARTS, parts, strict=True)),
             "lag": consumed - oldest,
         }

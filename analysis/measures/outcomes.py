@@ -37,7 +37,7 @@ SCORES: Final = ("reward", "accuracy", "accuracy_short", "accuracy_long")
 """Columns of `updates` whose last values are outcomes too, whichever of them is the study's score."""
 
 
-def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
+def outcomes(run: Run, criteria: Criteria, *, split: pd.DataFrame | None = None) -> dict[str, object]:
     """Per-seed scalars, by the name that a hypothesis calls its `metric`.
 
     Lags are in updates, of trained rollouts: `mean_lag`, `p99_lag`, `max_lag` of each rollout's oldest
@@ -52,8 +52,11 @@ def outcomes(run: Run, criteria: Criteria) -> dict[str, object]:
     `refused_updates` were left out by the learner, since their loss or gradient was not finite.
     Of a pipeline's load, and the lag that the closed form expects of it, see `analysis.measures.load`.
     Learning outcomes are NaN (and `fate` is "not measured") in a run that only kept time.
+
+    Args:
+        split: of this run, from `lag_split.lag_split`, if it is at hand.
     """
-    split = lag_split(run.rollouts, run.updates)
+    split = lag_split(run.rollouts, run.updates) if split is None else split
     return {
         "arm": run.arm,
         "seed": run.seed,
@@ -116,9 +119,8 @@ def idle_shares(run: Run) -> pd.DataFrame:
 
 
 def _lags(run: Run, split: pd.DataFrame) -> dict[str, float]:
-    of_rollouts = lag.of_status(lag.rollout_lags(run.rollouts, run.segments), ("trained",))
-    of_tokens = lag.of_status(lag.token_lags(run.rollouts, run.segments), ("trained",))
-    oldest = of_rollouts["oldest"].to_numpy(dtype=float)
+    of_tokens = lag.token_lags(lag.of_status(run.rollouts, ("trained",)), run.segments)
+    oldest = lag.oldest_lags(of_tokens).astype(float)
     tokens = of_tokens["tokens"].to_numpy(dtype=float)
     nothing = len(oldest) == 0
     split = lag.of_status(split, ("trained",))

@@ -138,16 +138,17 @@ def test_its_page_shows_it_from_within(tmp_path):
     page = render(report_for_study(tmp_path / "one"))
     order = (
         "one: mean lag",
-        "Verdict by arm",
-        "Where did the lag come from?",
-        "Idle by cause",
-        "What became of every token",
-        "Generated and trained lengths",
-        "How many were answered?",
-        "How old, by what is counted?",
+        "<h2>Verdict by arm",
+        "<h2>Figures",
         "What the machines did",
         "Where the rollouts were",
-        "Definitions",
+        "<h2>Where did the lag come from?",
+        "<h2>Idle by cause",
+        "<h2>What became of every token",
+        "<h2>Generated and trained lengths",
+        "<h2>How many were answered?",
+        "<h2>How old, by what is counted?",
+        "<h2>Definitions",
     )
     positions = [page.index(text) for text in order]
     assert positions == sorted(positions)

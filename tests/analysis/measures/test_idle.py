@@ -81,6 +81,49 @@ def test_shares_stay_in_bounds_and_the_causes_add_up_whatever_was_logged(busy, i
         assert (by_cause["idle"] > 0).all()
 
 
+def by_the_definition(table: pd.DataFrame, window: tuple[float, float]) -> list[tuple[str, str, float]]:
+    """Resource by resource and cause by cause: what each adds to the seconds that are covered."""
+    found = []
+    for resource, own in sorted(table.groupby("resource")):
+        cause = own["cause"].fillna("unaccounted")
+        spans = own[["start_s", "end_s"]].to_numpy(dtype=float)
+        chosen = (own["state"] == "busy").to_numpy()
+        covered_s = union_s(spans[chosen], window)
+        seconds: dict[str, float] = {}
+        for name in dict.fromkeys(cause[own["state"] == "idle"]):
+            chosen = chosen | ((own["state"] == "idle") & (cause == name)).to_numpy()
+            reach_s = union_s(spans[chosen], window)
+            seconds[name], covered_s = reach_s - covered_s, reach_s
+        seconds["unaccounted"] = seconds.get("unaccounted", 0.0) + window[1] - window[0] - covered_s
+        found += [(resource, name, spent_s) for name, spent_s in seconds.items() if spent_s > 0]
+    return found
+
+
+machines = st.sampled_from(["trainer", "engine-0", "engine-1/slot-0"])
+said = st.sampled_from(["busy", "idle", "paused"])  # a state that is neither is no work, and no reason
+words = st.sampled_from(["sync", "gate", None])
+open_or_not = st.one_of(st.integers(0, 30), st.just(math.inf))
+logged = st.lists(st.tuples(machines, said, words, st.integers(-5, 60), open_or_not), max_size=25)
+
+
+@given(logged=logged, begin=st.integers(0, 20), length=st.integers(1, 40))
+def test_all_machines_at_once_come_to_what_each_comes_to_alone(logged, begin, length):
+    rows = [
+        (machine, state, cause, float(a), math.nan if math.isinf(d) else float(a + d))
+        for machine, state, cause, a, d in logged
+    ]
+    table, window = intervals(*rows), (float(begin), float(begin + length))
+    found = idle_by_cause(table, window)
+    assert list(found[["resource", "cause", "idle_s"]].itertuples(index=False, name=None)) == (
+        by_the_definition(table, window)
+    )
+    whole = shares(table, window)
+    assert whole["resource"].tolist() == sorted(set(table["resource"]))
+    for name, busy_s in zip(whole["resource"], whole["busy_s"], strict=True):
+        busy = table.loc[(table["resource"] == name) & (table["state"] == "busy"), ["start_s", "end_s"]]
+        assert busy_s == union_s(busy.to_numpy(dtype=float).reshape(-1, 2), window)
+
+
 def test_a_pause_that_opens_after_the_window_is_not_in_it():
     assert union_s(np.array([[120.0, math.nan], [90.0, math.nan]]), (0.0, 100.0)) == 10.0
     assert len(clip(np.array([[120.0, math.nan]]), (0.0, 100.0))) == 0
