@@ -49,6 +49,8 @@ $(ORACLES)/.ready: oracles.txt $(VENV)/.ready-dev
 	@test -x $(ORACLES)/bin/python || $(BIN)/python -m venv $(ORACLES)
 	@$(BIN)/python $(PRINT_SITE) > "$$($(ORACLES)/bin/python $(PRINT_SITE))/_shared.pth"
 	@$(ORACLES)/bin/python $(PIP_INSTALL) --no-deps --requirement oracles.txt
+	@# reasoning-gym needs it, and it has to be compiled: without a compiler those tests are skipped.
+	@$(ORACLES)/bin/python $(PIP_INSTALL) --no-deps pycosat==0.6.6 || echo "reasoning-gym is left out: no C compiler"
 	@# verl leaves packages of these names, and the first would hide our own.
 	@cd "$$($(ORACLES)/bin/python $(PRINT_SITE))" && rm -rf tests scripts
 	@$(ORACLES)/bin/python -c 'import rlax, trl, verl.trainer.ppo.core_algos'
