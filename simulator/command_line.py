@@ -197,6 +197,21 @@ def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:
     return pipeline.model_copy(update={"lengths": lengths})
 
 
+def must_be_writable(folder: Path, *, name: str) -> None:
+    """Try to write there.
+
+    Args:
+        name: what is to be written, as the message begins.
+
+    Raises:
+        BadInputError: nothing can be.
+    """
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as refused:
+        raise BadInputError(f"{name} cannot be written: {refused.strerror}") from None
+
+
 def must_be_free(folder: Path | None) -> None:
     """Refuse, before any work, a folder that a run could not be written to.
 
@@ -209,7 +224,7 @@ def must_be_free(folder: Path | None) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise BadInputError(f"out: {folder} is not an empty folder: a run is never written over another")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder.parent).close()
+        must_be_writable(folder.parent, name=f"out: {folder}")
 
 
 def _from_file(words: list[str], default: Config, command: str) -> Config:

@@ -3,7 +3,6 @@
 Annotations are evaluated eagerly here (no `__future__` import), because tyro makes the flags from them.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +12,8 @@ from typing import Final, Literal, final
 from simulator.command_line import (
     BadInputError,
     Options,
-    bad_input,
     must_be_free,
+    must_be_writable,
     read_experiment,
     with_lengths,
 )
@@ -155,8 +154,7 @@ def _check_folders(options: LearnOptions) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise BadInputError(f"learn: checkpoint: {there} is no folder")
-    with bad_input("learn: checkpoint: "):
-        tempfile.TemporaryFile(dir=there).close()
+    must_be_writable(there, name=f"learn: checkpoint: {folder}")
 
 
 def _listing() -> str:

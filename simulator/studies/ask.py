@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,7 +12,14 @@ from typing import Any, Final, final
 
 from pydantic import BaseModel
 
-from simulator.command_line import BadInputError, StudyOptions, bad_input, read_experiment, with_lengths
+from simulator.command_line import (
+    BadInputError,
+    StudyOptions,
+    bad_input,
+    must_be_writable,
+    read_experiment,
+    with_lengths,
+)
 from simulator.config import PipelineConfig
 from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
@@ -103,7 +109,7 @@ def must_be_a_studys(folder: Path) -> None:
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not there.is_dir():
             raise BadInputError(f"out: {folder} can be no study's folder: {there} is a file")
-        tempfile.TemporaryFile(dir=there).close()
+        must_be_writable(there, name=f"out: {folder}")
         if there == folder and not (folder / "study.json").is_file():
             others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
             if others:
