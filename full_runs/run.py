@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from full_runs.configs.record import Addition, FullConfig, Lookup, Questions
+from full_runs.configs.record import Addition, FullConfig, Lookup
 from full_runs.controller.course import JOURNAL, Parts, Told, run
 from full_runs.controller.journal import event_log, failures, lines
 from full_runs.engine.installed import installed
 from full_runs.folder import FINISHED, UNFINISHED
 from full_runs.tasks.games import GameWorld, addition, lookup
 from full_runs.tasks.taught import taught
+from full_runs.tasks.text import TextWorld
+from full_runs.tasks.text_worlds import text_world
 from full_runs.tasks.tiny_model import TinyModel
+from full_runs.tasks.tokenizer import ModelTokenizer
 from full_runs.trainer.client import TrainerClient, TrainerError
 from full_runs.trainer.config import CriticConfig, TrainerConfig
+from simulator.command_line import BadInputError
 from simulator.lab.models.warm_start import WarmStart, default_cache
 from simulator.runfolder import provenance
 
@@ -57,6 +61,8 @@ async def run_config(
             finally:
                 await asyncio.to_thread(trainer.stop)
     finally:
+        if isinstance(world, TextWorld):
+            await world.close()
         # An interrupted run is a run too: what it recorded can be read and reported.
         keep(out, config, arm=arm, whole=whole)
     return failures(lines(out / JOURNAL))
@@ -77,26 +83,51 @@ def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:
     )
 
 
-def world_of(config: FullConfig) -> GameWorld:
-    """What is played."""
+def world_of(config: FullConfig) -> GameWorld | TextWorld:
+    """What is played.
+
+    Raises:
+        BadInputError: a file, the tokenizer, the sandbox or an extra cannot be used.
+    """
     match config.world:
         case Addition():
             return addition(seed=config.seed, most_digits=config.world.most_digits)
-        case Questions():
-            raise ValueError("world questions is not played so far")
         case Lookup():
             return lookup(
                 seed=config.seed,
                 most_turns=config.world.most_turns,
                 observation_tokens=config.world.observation_tokens,
             )
+        case _:
+            assert config.model is not None  # the configuration is checked
+            try:
+                return text_world(
+                    config.world,
+                    ModelTokenizer(config.model, chat_template=config.world.chat_template),
+                    seed=config.seed,
+                    max_prompt_tokens=config.max_prompt_tokens,
+                    max_response_tokens=config.max_response_tokens,
+                )
+            except (ImportError, RuntimeError, ValueError) as error:
+                raise BadInputError(f"full: world {config.world.kind}: {error}") from None
 
 
-def starting_model(config: FullConfig, world: GameWorld) -> Path:
-    """The tiny model, taught; from the cache if it is there."""
+def starting_model(config: FullConfig, world: GameWorld | TextWorld) -> Path:
+    """A folder: the user's, the hub model's, or the tiny model's, taught or from the cache."""
+    if not isinstance(world, GameWorld):
+        assert config.model is not None
+        return Path(config.model) if Path(config.model).is_dir() else _downloaded(config.model)
     sizes = TinyModel(width=config.width, depth=config.depth, heads=config.heads, seed=config.seed)
     recipe = WarmStart(accuracy=config.warm_start_accuracy)
     return taught(world.game, sizes, recipe, cache=default_cache())
+
+
+def _downloaded(model: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(model, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"])
+    )
 
 
 def trainer_config(config: FullConfig, model: Path) -> TrainerConfig:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from full_runs.configs.record import FullConfig, Questions
+from full_runs.configs.record import FullConfig
+from full_runs.configs.text_worlds import Questions
 from simulator.config.staleness import BoundedLag
 from simulator.systems.aged import SAO
 

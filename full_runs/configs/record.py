@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias, final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from full_runs.configs.gpus import OnGpus
+from full_runs.configs.text_worlds import Questions, ReasoningGym
 from simulator.config import PipelineConfig, StalenessRule, staleness_rule
 from simulator.config.staleness import BoundedLag
 from simulator.lab.names import CRITICS, SINGLE, EstimatorName
@@ -40,16 +41,7 @@ class Lookup(_Record):
     observation_tokens: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-@final
-class Questions(_Record):
-    """Prompts with answers that can be checked, for a hub model: planned for, and not played so far."""
-
-    kind: Literal["questions"] = "questions"
-    path: str
-    """JSONL: an object a line, with `prompt` and `answer`."""
-
-
-World: TypeAlias = Annotated[Addition | Lookup | Questions, Field(discriminator="kind")]
+World: TypeAlias = Annotated[Addition | Lookup | Questions | ReasoningGym, Field(discriminator="kind")]
 
 
 @final
@@ -138,7 +130,7 @@ class FullConfig(OnGpus):
             raise ValueError(
                 f"model is {self.model} and gpus {self.gpus}: a hub model needs GPUs, the tiny one none"
             )
-        if (self.model is None) is isinstance(self.world, Questions):
+        if (self.model is None) is isinstance(self.world, Questions | ReasoningGym):
             raise ValueError(
                 f"world is {self.world.kind} and model {self.model}: hub models answer questions, the tiny"
                 " one plays"

@@ -2,4 +2,8 @@
 
 environment: the protocol. play: one rollout, turn by turn. games: the lab's worlds. tiny_model: a model for
 them, made here. taught: the same, after supervised steps.
+
+text: questions in words. text_worlds: from settings. tokenizer: the model's own. questions: a user's file.
+answers: found and compared. gym, gym_worker: reasoning-gym. python_tool: programs in a response. sandbox,
+jail: where they run.
 """

@@ -52,9 +52,7 @@ class ReasoningGym:
         seconds: float = 30.0,
     ) -> None:
         if importlib.util.find_spec("reasoning_gym") is None:
-            raise ImportError(
-                "world reasoning_gym: install its extra: pip install 'policylag[reasoning-gym]'"
-            )
+            raise ImportError("it needs the extra reasoning-gym: pip install 'policylag[reasoning-gym]'")
         self._told = {"dataset": dataset, "settings": dict(settings), "seed": seed}
         self._fallback: Fallback = fallback
         self._seconds = seconds

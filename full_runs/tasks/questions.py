@@ -121,6 +121,9 @@ class Questions:
     async def reward(self, prompt_id: int, response: str, /) -> float:
         return float(is_right(answer_of(response, self._fallback), self.of(prompt_id).answer))
 
+    async def close(self) -> None:
+        pass  # nothing runs
+
     def _new_order(self, epoch: int) -> list[int]:
         order: list[int] = np.random.default_rng([self._seed, epoch]).permutation(len(self.trained)).tolist()
         return order

@@ -23,6 +23,9 @@ class Source(Protocol):
     def reward(self, prompt_id: int, response: str, /) -> Awaitable[float]:
         """What a response earns."""
 
+    async def close(self) -> None:
+        """No more questions."""
+
 
 class Tool(Protocol):
     """Something that has its say in the midst of a response."""
@@ -67,6 +70,10 @@ class TextWorld:
 
     def episode(self, prompt_id: int, /) -> TextEpisode:
         return TextEpisode(self, prompt_id)
+
+    async def close(self) -> None:
+        """End what its source runs."""
+        await self.source.close()
 
     def asked(self, question: str) -> tuple[int, ...]:
         """The prompt of a question."""

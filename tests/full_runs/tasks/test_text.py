@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from pathlib import Path
 
 import pytest
 
+from full_runs.configs import text_worlds as settings
 from full_runs.tasks.environment import HELD_OUT
 from full_runs.tasks.play import EnvironmentFailedError, Played, patient, play
 from full_runs.tasks.python_tool import PythonTool, block_at_end, told
 from full_runs.tasks.questions import Questions, read_questions
-from full_runs.tasks.sandbox import Limits, Ran
+from full_runs.tasks.sandbox import Limits, Ran, SandboxError
 from full_runs.tasks.text import TextWorld
+from full_runs.tasks.text_worlds import text_world
 from tests.full_runs.tasks.byte_tokens import BEGIN, END, ByteTokens
 from tests.full_runs.tasks.test_games import Scripted
 from tests.full_runs.tasks.test_sandbox import LIMITS, isolated
@@ -201,3 +204,45 @@ def test_an_output_at_the_very_end_is_cut_by_the_cap(tmp_path: Path) -> None:
     made = played(asked, [*block])
     assert bytes(made.rollout.token_ids) == block + b"\n```"
     assert (made.rollout.truncated, made.rollout.reward) == (True, 0.0)
+
+
+def made(asked: settings.Questions | settings.ReasoningGym) -> TextWorld:
+    return text_world(asked, TOKENS, seed=0, max_prompt_tokens=100, max_response_tokens=50)
+
+
+def test_settings_become_a_world(tmp_path: Path) -> None:
+    path = file_of(tmp_path, '{"prompt": "1 + 1?", "answer": "2"}')
+    asked = settings.Questions(
+        path=str(path), held_out_path=str(path), unboxed_answer="number", instruction=""
+    )
+    world = made(asked)
+    assert world.most_tokens == 150
+    assert played(world, [*b"2", END]).rollout.reward == 1.0
+    assert made(settings.Questions(path=str(path), held_out_path=str(path))).tool is None
+
+
+def test_a_prompt_of_a_file_that_is_too_long_is_named_by_its_line(tmp_path: Path) -> None:
+    path = file_of(
+        tmp_path, '{"prompt": "x", "answer": "2"}', '{"prompt": "' + "x" * 100 + '", "answer": "2"}'
+    )
+    asked = settings.Questions(path=str(path), held_out_path=str(path), instruction="")
+    with pytest.raises(ValueError, match="line 2: prompt has 101 tokens, max_prompt_tokens is 100"):
+        made(asked)
+
+
+@isolated
+def test_the_tool_is_made_and_tried(tmp_path: Path) -> None:
+    path = str(file_of(tmp_path, '{"prompt": "x", "answer": "2"}'))
+    asked = settings.Questions(path=path, held_out_path=path, python=settings.Python())
+    assert made(asked).tool is not None
+    missing = settings.Python(packages=str(tmp_path / "none"))
+    with pytest.raises(ValueError, match=r"world.python.packages: .*none is no folder"):
+        made(asked.model_copy(update={"python": missing}))
+    with pytest.raises(SandboxError, match="an empty program ends with"):
+        made(asked.model_copy(update={"python": settings.Python.model_construct(memory_mb=2)}))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is not None, reason="reasoning-gym is here")
+def test_the_extra_is_named_where_it_is_missing() -> None:
+    with pytest.raises(ImportError, match=r"pip install 'policylag\[reasoning-gym\]'"):
+        made(settings.ReasoningGym())
