@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 from full_runs.configs.record import FullConfig
 from full_runs.plan.architecture import Architecture
 from full_runs.plan.engine_memory import Share, capacity_tokens, engine_bytes
 from full_runs.plan.times import BYTES, lengths, tokens_per_update
-from full_runs.plan.trainer_memory import SPARE, Load, trainer_bytes
+from full_runs.plan.trainer_memory import PASSING, SPARE, Load, trainer_bytes
 from simulator.lab.methods import METHODS, Method
 from simulator.planner.accelerators import ACCELERATORS
 from simulator.planner.layout import held_tokens
 
-_AN_ATTENTION_WEIGHT = "layers.0.self_attn.q_proj.weight"
+LEAST_PARAMETERS: Final = 10**6
+"""Of what the planner takes for a language model."""
+_AN_ATTENTION_WEIGHT: Final = "layers.0.self_attn.q_proj.weight"
 
 
 @final
@@ -87,6 +89,8 @@ def refusals(config: FullConfig, model: Architecture) -> list[str]:
     """What cannot fit, each with its numbers; none if everything does."""
     gpu = ACCELERATORS[config.accelerator].memory_bytes
     said = []
+    if model.total < LEAST_PARAMETERS:
+        said.append(f"model has {model.total:,} parameters, and plans begin at {LEAST_PARAMETERS:,}")
     if model.heads % config.tensor_parallel:
         said.append(
             f"tensor_parallel ({config.tensor_parallel}) does not divide the {model.heads} attention heads"
@@ -124,8 +128,7 @@ def _engine_refusals(config: FullConfig, model: Architecture) -> list[str]:
 
 
 def _lasting(memory: Memory) -> float:
-    passing = ("gathered weights and gradients", "activations", "logits")
-    return sum(size for name, size in memory.bytes_of.items() if name not in passing)
+    return sum(size for name, size in memory.bytes_of.items() if name not in PASSING)
 
 
 def _gb(size: float) -> str:

@@ -20,14 +20,13 @@ from typing import Final, final
 from full_runs.configs.record import FullConfig
 from full_runs.plan.architecture import Architecture
 from full_runs.plan.engine_memory import Share, capacity_tokens, kv_bytes_a_gpu
+from full_runs.plan.trainer_memory import SINGLE
 from simulator.config import PipelineConfig
 from simulator.planner import roofline
 from simulator.planner.accelerators import ACCELERATORS, Accelerator, Achieved
 from simulator.world.decoding import LoadDependent
 from simulator.world.lengths import LogNormal, mean_tokens
 
-BACKWARD_GATHERS: Final = 1
-SINGLE: Final = 4
 BYTES: Final = {"float32": 4, "bfloat16": 2}
 ACHIEVED: Final = Achieved()
 
@@ -50,7 +49,7 @@ class Passes:
 
     def network_bytes(self, model: Architecture, precision_bytes: int) -> float:
         """Of a micro-batch: weights gathered for each pass, gradients reduced in float32."""
-        gathers = self.scored + self.trained * (1 + BACKWARD_GATHERS)
+        gathers = self.scored + 2 * self.trained  # blocks are gathered once more to go backward
         return float(model.total * (gathers * precision_bytes + self.trained * SINGLE))
 
 

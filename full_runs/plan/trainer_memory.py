@@ -19,6 +19,8 @@ SINGLE: Final = 4
 """Bytes of a float32."""
 SPARE: Final = 0.1
 """*Choice*: share of a GPU that CUDA, NCCL's buffers and holes between blocks take."""
+PASSING: Final = ("gathered weights and gradients", "activations", "logits")
+"""Of `trainer_bytes`, what more ranks do not make smaller."""
 LOGITS_AT_ONCE: Final = 2**25
 """The trainer's own limit, see `full_runs.trainer.model`."""
 

@@ -14,6 +14,7 @@ from full_runs.configs.record import FullConfig
 from full_runs.plan.architecture import architecture
 from full_runs.plan.fits import refusals
 from full_runs.plan.missing import NOT_BUILT, missing
+from tests.full_runs.plan.test_architecture import SMALL, as_config
 
 ON_GPUS = [name for name in sorted(READY) if READY[name]().gpus]
 
@@ -90,6 +91,14 @@ def test_what_cannot_be_is_one_line_with_its_numbers(
     line = refused(["qwen3-8b-8gpu", "--dry-run", *words], capsys)
     assert all(part in line for part in said), line
     assert list(nowhere.iterdir()) == []
+
+
+def test_a_folder_with_a_model_of_a_few_numbers_is_refused(
+    capsys: pytest.CaptureFixture[str], nowhere: Path
+) -> None:
+    (nowhere / "config.json").write_text(json.dumps(as_config(SMALL)))
+    line = refused(["qwen3-0.6b-1gpu", "--dry-run", "--model", str(nowhere)], capsys)
+    assert f"{SMALL.total:,} parameters" in line
 
 
 def test_processors_are_not_planned(capsys: pytest.CaptureFixture[str]) -> None:

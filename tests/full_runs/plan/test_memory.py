@@ -10,6 +10,7 @@ from full_runs.plan.architecture import PUBLISHED, Architecture
 from full_runs.plan.engine_memory import Share, capacity_tokens, engine_bytes, kv_bytes_a_gpu
 from full_runs.plan.times import of_roofline
 from full_runs.plan.trainer_memory import (
+    PASSING,
     Load,
     activation_bytes,
     block_activation_bytes,
@@ -22,7 +23,6 @@ from tests.full_runs.plan.test_architecture import MIXTURE, SMALL, WHY, as_confi
 
 EIGHT = PUBLISHED["Qwen/Qwen3-8B"]
 LOAD = Load(ranks=8, precision_bytes=2, micro_batch_tokens=4096, checkpointed=True, critic=True)
-PASSING = ("gathered weights and gradients", "activations", "logits")
 
 
 def lasting(model: Architecture, load: Load) -> float:
