@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from full_runs.configs.record import FullConfig
-from full_runs.configs.text_worlds import Questions
+from full_runs.configs.text_worlds import Python, Questions
 from simulator.config.staleness import BoundedLag
 from simulator.systems.aged import SAO
 
@@ -47,13 +47,14 @@ def sao_paper(**changes: Any) -> FullConfig:
     """SAO as the paper states it for reasoning with tools: 128 single rollouts an update, some 1,000 updates,
     a band of (0.7, 6.0), K = 2, a critic with frozen attention at five times the policy's rate of 1e-6.
 
-    The paper is silent on machines, rollouts in flight, the interval of pushes, a bound on age and lengths,
-    and full runs have no tools for hub models. Those, and the model, are *choices*.
+    The paper is silent on machines, rollouts in flight, the interval of pushes, a bound on age and lengths:
+    these, and the model, are *choices*. A plan takes a response for one turn, whatever its tools do.
 
     References:
         Hou et al., SAO, 2026. https://arxiv.org/abs/2607.07508.
     """
     ours: dict[str, Any] = {
+        "world": Questions(path="questions.jsonl", python=Python()),
         "model": "Qwen/Qwen3-30B-A3B", "gpus": 64, "ranks": 24, "engines": 20, "tensor_parallel": 2,
         "in_flight": 640, "tokens_at_once": 33_792, "staleness": SAO(),
         "max_response_tokens": 32_768, "mean_response_tokens": 12_000.0, "sd_response_tokens": 9000.0,
