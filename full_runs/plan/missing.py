@@ -9,8 +9,8 @@ from full_runs.configs.record import FullConfig
 from full_runs.engine.installed import installed
 
 NOT_BUILT: Final = (
-    "settings of GPUs that reach trainer and engines, weights pushed over NCCL and processes on other hosts are"
-    " not built so far"
+    "settings of GPUs that reach trainer and engines, weights pushed over NCCL and processes on other hosts"
+    " are not built so far"
 )
 
 
