@@ -120,8 +120,14 @@ def _map(processes: int, user: int, group: int) -> None:
         ("uid_map", f"{NOBODY} {user} 1"),
         ("gid_map", f"{NOBODY} {group} 1"),
     ):
-        file = os.open(f"self/{name}", os.O_WRONLY, dir_fd=processes)
+        _write(processes, f"self/{name}", text)
+
+
+def _write(processes: int, path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY, dir_fd=processes)
+    try:
         os.write(file, text.encode())
+    finally:
         os.close(file)
 
 
@@ -170,6 +176,10 @@ def _become(told: dict[str, Any], processes: int, isolated: bool) -> None:
             # Processes are counted for each user of each namespace: so the count is this program's alone.
             _call("unshare user namespaces", _libc.unshare(_NEW_USER))
             _map(processes, NOBODY, NOBODY)
+        # In a namespace below ours it would have capabilities again, over little; where /proc can be written
+        # to, it gets none.
+        with contextlib.suppress(OSError):
+            _write(processes, "sys/user/max_user_namespaces", "0")
     _call("no_new_privs", _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     for name, most in told["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))

@@ -174,6 +174,22 @@ def test_no_file_of_ours_is_seen_and_the_system_cannot_be_written(tmp_path: Path
 
 
 @isolated
+def test_no_capability_comes_back() -> None:
+    code = (
+        "import ctypes\n"
+        "kernel = ctypes.CDLL(None)\n"
+        "print(kernel.unshare(0x10020000))\n"  # user and mounts
+        "print(kernel.mount(b'none', b'/', None, ctypes.c_ulong(32 | 4096), None))\n"  # remount, to write
+        "open('/usr/lib/new', 'w')\n"
+    )
+    below, remounted, *said = ran(code).output.splitlines()
+    assert remounted == "-1"
+    assert "Read-only file system" in said[-1]
+    if os.access("/proc/sys/user/max_user_namespaces", os.W_OK):
+        assert below == "-1"
+
+
+@isolated
 def test_no_network_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
