@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from analysis.figures.style import COLOURS, Look, name_rows, outside_legend
@@ -47,6 +47,8 @@ def mean_curves(
         line_with_interval(axes, own, own["x"].to_numpy(dtype=float), str(arm), look[str(arm)])
     if logarithmic:
         logarithmic_height(axes, table["mean"].to_numpy(dtype=float))
+    # Numbers of many digits stand beside each other only if they are few.
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     finish_lines(axes, x=x, y=y, levels=levels)
 
 

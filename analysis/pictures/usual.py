@@ -8,10 +8,11 @@ from functools import partial
 from typing import Final, Literal
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures import collapse as collapse_figures
 from analysis.figures import lines as figures
-from analysis.figures.lines import seed_range
+from analysis.figures.lines import runs_in_words, seed_range
 from analysis.figures.style import Look, drawing, looks
 from analysis.measures.curves import curve_table
 from analysis.pictures.picture import Picture
@@ -166,7 +167,7 @@ def _lags(study: Study) -> Picture | None:
         drawing=drawing(partial(figures.lag_histogram, study.lags, look=_looks(study)), name="lag"),
         alt=f"Share of trained rollouts by lag in updates. {said}.",
         caption=f"Lag of each trained rollout's oldest token, all seeds of an arm together:"
-        f" {study.lags['rollouts'].sum():,} rollouts of {len(study.outcomes)} runs.",
+        f" {study.lags['rollouts'].sum():,} rollouts of {runs_in_words(pd.Series([len(study.outcomes)]))}.",
     )
 
 
@@ -182,6 +183,6 @@ def _idle(study: Study) -> Picture | None:
             partial(figures.idle_bars, study.idle), name="idle", height_in=max(1.6, 0.6 + 0.27 * bars)
         ),
         alt=f"Idle share. {said}.",
-        caption=f"Mean over {seed_range(seeds)} seeds an arm; engines by slot. From the start of the run to"
+        caption=f"Mean over {runs_in_words(seeds)} an arm; engines by slot. From the start of the run to"
         " the end of its last update.",
     )

@@ -20,6 +20,9 @@ from analysis.report.style import STYLE
 MADE: Final = "How it was made"
 """Heading of the section that every table and figure points to."""
 
+MOST_ROWS: Final = 20
+"""Rows of a table up to which all stand on the page; more are in a box that scrolls."""
+
 _PAGE: Final = Template("""<!doctype html>
 <html lang="en">
 <head>
@@ -101,10 +104,14 @@ def data_table(table: pd.DataFrame, *, corner: str, words: bool = False) -> str:
         for index, row in table.iterrows()
     )
     kind = ' class="words"' if words else ""
-    return (
-        f'<div class="table"><table{kind}><thead><tr>{heads}</tr></thead>\n'
-        f"<tbody>\n{rows}\n</tbody></table></div>"
-    )
+    # A long one is looked through in its own box, which the keyboard can reach too.
+    box = ' class="table"'
+    if len(table) > MOST_ROWS:
+        label = f"{len(table)} rows by {escape(corner)}"
+        box = f' class="table long" tabindex="0" role="region" aria-label="{label}"'
+    elif len(table.columns) == 1:
+        box = ' class="table slim"'
+    return f"<div{box}><table{kind}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
 
 
 def _cell(name: str, value: str) -> str:

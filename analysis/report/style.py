@@ -34,6 +34,12 @@ table.words th, table.words td { text-align: left; }
 td span { white-space: nowrap; }
 table.words span { white-space: normal; overflow-wrap: break-word; }
 .table { overflow-x: auto; }
+.slim { max-width: 36rem; }
+.source + .table, .source + .figures { margin-top: 1.5rem; }
+@media screen {
+  .long { max-height: 38rem; overflow: auto; border: 1px solid var(--line); border-radius: 6px; }
+  .long thead th { position: sticky; top: 0; background: var(--panel); }
+}
 .figures { display: grid; gap: 2rem 2.5rem; }
 .figures { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 figure { margin: 0; min-width: 0; }
@@ -62,6 +68,9 @@ dd { margin: 0; max-width: 50rem; color: var(--soft); overflow-wrap: anywhere; }
   table.words td:empty { display: none; }
   dl { display: block; }
   dt { margin-top: .7rem; }
+}
+@media screen and (max-width: 56rem) {
+  .long { max-height: 30rem; padding: .6rem .6rem 0; }
 }
 @media print {
   @page { margin: 14mm 12mm; }

@@ -51,6 +51,8 @@ def fitted(outcomes: pd.DataFrame) -> list[str]:
             "note": known["note"],
         }
     ).set_axis(known["estimator"], axis=0)
+    if not shown["note"].any():
+        shown = shown.drop(columns="note")
     return [
         *([html.data_table(shown, corner="estimator", words=True)] if len(shown) else []),
         html.paragraph("95 % intervals by bootstrap over seeds, arm by arm; shares by Wilson.", "soft"),

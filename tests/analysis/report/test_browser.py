@@ -10,8 +10,10 @@ import re
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from analysis.report import page as html
 from analysis.report.build import render, report_for_study
 from simulator.studies.hypothesis import Hypothesis
 from tests.analysis.factories import recorded
@@ -179,3 +181,19 @@ def test_on_paper_it_is_dark_on_light_and_nothing_is_cut(chrome, page, dark):
     printed = chrome.pdf()
     assert printed.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_table_of_many_rows_scrolls_in_a_box_of_its_own_and_is_whole_on_paper(chrome, tmp_path, width):
+    rows = pd.DataFrame(
+        {"mean": [f"{i}" for i in range(80)], "n": "3"}, index=[f"arm {i}" for i in range(80)]
+    )
+    file = tmp_path / "long.html"
+    file.write_text(html.page("long", [html.data_table(rows, corner="arm")]))
+    chrome.open(file, width=width)
+    box = "document.querySelector('.long')"
+    assert chrome.run(f"{box}.scrollHeight > {box}.clientHeight + 500")
+    assert chrome.run("document.documentElement.scrollHeight") < 1000
+    assert chrome.run(f"{box}.focus(), document.activeElement === {box}")
+    chrome.emulate(media="print")
+    assert chrome.run(f"{box}.scrollHeight === {box}.clientHeight")
