@@ -23,6 +23,7 @@ from tests.full_runs.tasks.test_games import Scripted
 from tests.full_runs.tasks.test_sandbox import LIMITS, isolated
 
 pytestmark = pytest.mark.oracles
+pytest.importorskip("transformers", reason="needs the environment of `make oracles`")
 gym = pytest.mark.skipif(
     importlib.util.find_spec("pycosat") is None,
     reason="reasoning-gym needs pycosat, which needs a C compiler",

@@ -17,6 +17,7 @@ from tests.analysis.audit.logs import healthy
 from tests.analysis.export.runs import write
 
 pytestmark = pytest.mark.oracles
+pytest.importorskip("wandb", reason="needs the environment of `make oracles`")
 ROOT = Path(__file__).parents[2]
 
 
