@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.figures import collapse as collapse_figures
 from analysis.figures import lines as figures
-from analysis.figures.lines import runs_in_words, seed_range
+from analysis.figures.lines import runs_in_words
 from analysis.figures.style import Look, drawing, looks
 from analysis.measures.curves import curve_table
 from analysis.pictures.picture import Picture
