@@ -126,16 +126,19 @@ class FullConfig(OnGpus):
         return self
 
     def _suits_its_machines(self) -> None:
-        if (self.model is None) is not (self.gpus == 0):
-            raise ValueError(
-                f"model is {self.model} and gpus {self.gpus}: a hub model needs GPUs, the tiny one none"
-            )
+        if self.model is None and self.gpus:
+            raise ValueError(f"gpus is {self.gpus} and model None: the tiny model is for processors")
         if (self.model is None) is isinstance(self.world, Questions | ReasoningGym):
             raise ValueError(
                 f"world is {self.world.kind} and model {self.model}: hub models answer questions, the tiny"
                 " one plays"
             )
-        if self.model is None:
+        if self.model and self.tokens_at_once is not None and self.tokens_at_once < self.longest_tokens:
+            raise ValueError(
+                f"tokens_at_once ({self.tokens_at_once}) is less than max_prompt_tokens"
+                f" ({self.max_prompt_tokens}) + max_response_tokens ({self.max_response_tokens})"
+            )
+        if not self.gpus:
             return
         wanted = self.ranks + self.engines * self.tensor_parallel
         if wanted != self.gpus and not self.shares_a_gpu:
@@ -146,11 +149,6 @@ class FullConfig(OnGpus):
         if self.tensor_parallel > self.gpus_per_node:
             raise ValueError(
                 f"tensor_parallel ({self.tensor_parallel}) is more than gpus_per_node ({self.gpus_per_node})"
-            )
-        if self.tokens_at_once is not None and self.tokens_at_once < self.longest_tokens:
-            raise ValueError(
-                f"tokens_at_once ({self.tokens_at_once}) is less than max_prompt_tokens"
-                f" ({self.max_prompt_tokens}) + max_response_tokens ({self.max_response_tokens})"
             )
 
     @property

@@ -39,7 +39,7 @@ def plan(config: FullConfig, *, silent: bool = True) -> Plan:
     Raises:
         BadInputError: processors, an unknown model, or something that cannot fit, with its numbers.
     """
-    if config.model is None:
+    if config.model is None or not config.gpus:
         raise BadInputError(
             "full: dry_run plans GPUs, and gpus is 0 (qwen3-8b-8gpu, say, has 8); how fast processors are is"
             " measured: run it, then `policylag calibrate RUN`"
