@@ -19,8 +19,23 @@ _LOCK: Final = "lock"
 MAY_DIFFER: Final = frozenset(
     {
         "ranks",
+        "trainer_nodes",
+        "rendezvous",
+        "gpus",
+        "gpus_per_node",
+        "accelerator",
+        "tensor_parallel",
+        "engine_memory",
         "engines",
+        "engine_urls",
+        "engine_api_key_variable",
         "engine_threads",
+        "engine_cache_gb",
+        "tokens_at_once",
+        "packed",
+        "checkpointed",
+        "mean_response_tokens",
+        "sd_response_tokens",
         "engine_attempts",
         "engine_restarts",
         "engine_ready_timeout_s",
@@ -30,7 +45,7 @@ MAY_DIFFER: Final = frozenset(
         "updates_per_checkpoint",
     }
 )
-"""Settings of machines and of patience: a run may go on with others."""
+"""Settings of machines, of memory, of patience and of the plan: a run may go on with others."""
 
 
 def new_or_unfinished(out: Path, config: FullConfig) -> Path:

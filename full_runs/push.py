@@ -52,7 +52,9 @@ class Pusher:
     """Running requests go on with the keys and values of the old weights, or compute them again."""
     attempts: int = 2
     whole_engines: bool = True
-    """Each engine is one rank in single precision, so that its parameters can be compared."""
+    """Each engine is one process and keeps the checkpoint's matrices, so that they can be compared."""
+    dtype: torch.dtype = torch.float32
+    """That engines keep weights in."""
 
     async def push(self, engines: Sequence[EngineClient], folder: Path, version: int) -> Pushed:
         """Give `folder`'s weights to all engines, as `version`.
@@ -63,9 +65,7 @@ class Pusher:
         folder = folder.resolve()
         digests.check_inventory(digests.inventory(folder), self.wanted)
         saved = await asyncio.to_thread(digests.saved_digests, folder)
-        held = (
-            await asyncio.to_thread(digests.held_digests, folder, torch.float32) if self.whole_engines else {}
-        )
+        held = await asyncio.to_thread(digests.held_digests, folder, self.dtype) if self.whole_engines else {}
         began_s = time.monotonic()
 
         async def one(engine: EngineClient) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ async def run_config(
         say: told what happens, in words.
         told: told of each update.
     """
+    key = api_key(config, os.environ)
     world = world_of(config)
     say("teaching the starting model (kept for the next run)")
     model = await asyncio.to_thread(starting_model, config, world)
@@ -50,7 +52,10 @@ async def run_config(
             trainer = TrainerClient(out / "trainer")
             try:
                 trainer.start(trainer_config(config, model), config.ranks)
-                parts = Parts(world=world, model=model, trainer=trainer, folder=out, note=say, told=told)
+                parts = Parts(
+                    world=world, model=model, trainer=trainer, folder=out, note=say, told=told,
+                    engine_api_key=key,
+                )  # fmt: skip
                 await run(config, parts)
                 whole = True
             except TrainerError as error:
@@ -112,6 +117,20 @@ def world_of(config: FullConfig) -> GameWorld | TextWorld:
                 raise BadInputError(f"full: world {config.world.kind}: {error}") from None
 
 
+def api_key(config: FullConfig, variables: Mapping[str, str]) -> str | None:
+    """Of engines that somebody else started; None if they ask for none.
+
+    Raises:
+        BadInputError: the variable is not set.
+    """
+    name = config.engine_api_key_variable
+    if name is None or not config.engine_urls:
+        return None
+    if not variables.get(name):
+        raise BadInputError(f"full: engine_api_key_variable is {name}, and no such variable is set")
+    return variables[name]
+
+
 def starting_model(config: FullConfig, world: GameWorld | TextWorld) -> Path:
     """A folder: the user's, the hub model's, or the tiny model's, taught or from the cache."""
     if not isinstance(world, GameWorld):
@@ -140,6 +159,12 @@ def trainer_config(config: FullConfig, model: Path) -> TrainerConfig:
             learning_rate_ratio=config.critic_learning_rate_ratio,
             critic_only_updates=config.critic_only_updates,
         ),
+        max_gradient_norm=config.max_gradient_norm,
+        tokens_at_once=config.tokens_at_once,
+        packed=config.packed,
+        device="cuda" if config.gpus else "cpu",
+        precision=config.precision,
+        checkpointed=config.checkpointed,
     )
 
 

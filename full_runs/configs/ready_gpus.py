@@ -1,4 +1,4 @@
-"""Ready settings for GPUs. They can be planned (`--dry-run`); none has been executed anywhere so far.
+"""Ready settings for GPUs, planned by `--dry-run`. None has been executed on a GPU so far.
 
 Every number here but the paper's is a *choice*.
 """
@@ -37,7 +37,8 @@ def qwen3_8b(**changes: Any) -> FullConfig:
 def qwen3_30b_a3b(**changes: Any) -> FullConfig:
     """Qwen3-30B-A3B, a mixture of experts, on 4 nodes of 8. Three nodes train: two are too small."""
     ours: dict[str, Any] = {
-        "model": "Qwen/Qwen3-30B-A3B", "gpus": 32, "ranks": 24, "engines": 4, "tensor_parallel": 2,
+        "model": "Qwen/Qwen3-30B-A3B", "gpus": 32, "ranks": 24, "trainer_nodes": 3,
+        "engines": 4, "tensor_parallel": 2,
         "in_flight": 512, "tokens_at_once": 9216,
     }  # fmt: skip
     return _single_rollouts(ours | changes)
@@ -55,7 +56,8 @@ def sao_paper(**changes: Any) -> FullConfig:
     """
     ours: dict[str, Any] = {
         "world": Questions(path="questions.jsonl", python=Python()),
-        "model": "Qwen/Qwen3-30B-A3B", "gpus": 64, "ranks": 24, "engines": 20, "tensor_parallel": 2,
+        "model": "Qwen/Qwen3-30B-A3B", "gpus": 64, "ranks": 24, "trainer_nodes": 3,
+        "engines": 20, "tensor_parallel": 2,
         "in_flight": 640, "tokens_at_once": 33_792, "staleness": SAO(),
         "max_response_tokens": 32_768, "mean_response_tokens": 12_000.0, "sd_response_tokens": 9000.0,
         "critic_learning_rate_ratio": 5.0, "critic_only_updates": 10,
@@ -66,7 +68,8 @@ def sao_paper(**changes: Any) -> FullConfig:
 def _single_rollouts(ours: dict[str, Any]) -> FullConfig:
     """What they have in common; `ours` comes first."""
     common: dict[str, Any] = {
-        "world": _MATHEMATICS, "precision": "bfloat16", "estimator": "sao", "learning_rate": 1e-6,
+        "world": _MATHEMATICS, "precision": "bfloat16", "packed": True, "checkpointed": True,
+        "estimator": "sao", "learning_rate": 1e-6,
         "rollouts_per_update": 128, "updates": 1000, "staleness": BoundedLag(eta_batches=4),
     }  # fmt: skip
     return FullConfig(**(common | ours))

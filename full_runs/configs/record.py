@@ -6,7 +6,11 @@ from typing import Annotated, Literal, Self, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from full_runs.configs.computing import Computing
 from full_runs.configs.gpus import OnGpus
+from full_runs.configs.hosts import OnHosts
+from full_runs.configs.language import Language
+from full_runs.configs.placement import Placement, placed
 from full_runs.configs.text_worlds import Questions, ReasoningGym
 from simulator.config import PipelineConfig, StalenessRule, staleness_rule
 from simulator.config.staleness import BoundedLag
@@ -45,10 +49,10 @@ World: TypeAlias = Annotated[Addition | Lookup | Questions | ReasoningGym, Field
 
 
 @final
-class FullConfig(OnGpus):
-    """One run on real engines and a real trainer: with the tiny model on processors, or on GPUs.
+class FullConfig(OnHosts, OnGpus, Language, Computing):
+    """One run on real engines and a real trainer, on processors or on GPUs.
 
-    Only the first has been executed so far; a configuration with GPUs can be planned (`--dry-run`).
+    Only the first has been executed so far.
     """
 
     world: World = Addition()
@@ -79,12 +83,15 @@ class FullConfig(OnGpus):
     held_out: Count = 128
     """Prompts that are measured on."""
     ranks: Count = 1
-    """Processes of the trainer."""
+    """Processes of the trainer, over all of its nodes."""
 
     engines: Count = 1
     in_flight: Count = 64
     """Rollouts under way at once, over all engines."""
     engine_threads: Count = 1
+    """On processors."""
+    engine_cache_gb: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """On processors: memory of an engine for keys and values."""
     keys_at_push: Literal["keep", "recompute"] = "recompute"
     """Running requests go on with keys and values of the old weights, or compute them again."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
@@ -121,23 +128,38 @@ class FullConfig(OnGpus):
             given = (self.critic_only_updates, self.critic_learning_rate_ratio)
             if given != (None, None):
                 raise ValueError(f"critic settings were given, and {self.estimator} has no critic")
+        self._suits_its_model()
         self._suits_its_machines()
         self.rule()
         return self
 
-    def _suits_its_machines(self) -> None:
+    def _suits_its_model(self) -> None:
         if self.model is None and self.gpus:
             raise ValueError(f"gpus is {self.gpus} and model None: the tiny model is for processors")
         if (self.model is None) is isinstance(self.world, Questions | ReasoningGym):
             raise ValueError(
-                f"world is {self.world.kind} and model {self.model}: hub models answer questions, the tiny"
-                " one plays"
+                f"world is {self.world.kind} and model {self.model}: a model with a tokenizer answers"
+                " questions, the tiny one plays"
+            )
+        python = self.world.python if isinstance(self.world, Questions | ReasoningGym) else None
+        if python is not None and self.environment_timeout_s <= python.wall_s:
+            raise ValueError(
+                f"environment_timeout_s ({self.environment_timeout_s:g}) is not more than world.python.wall_s"
+                f" ({python.wall_s:g}): a slow program would count as a broken environment"
             )
         if self.model and self.tokens_at_once is not None and self.tokens_at_once < self.longest_tokens:
             raise ValueError(
                 f"tokens_at_once ({self.tokens_at_once}) is less than max_prompt_tokens"
                 f" ({self.max_prompt_tokens}) + max_response_tokens ({self.max_response_tokens})"
             )
+
+    def _suits_its_machines(self) -> None:
+        if self.ranks % self.trainer_nodes:
+            raise ValueError(
+                f"ranks ({self.ranks}) is not a multiple of trainer_nodes ({self.trainer_nodes})"
+            )
+        if self.engine_urls and len(self.engine_urls) != self.engines:
+            raise ValueError(f"engine_urls names {len(self.engine_urls)}, and engines is {self.engines}")
         if not self.gpus:
             return
         wanted = self.ranks + self.engines * self.tensor_parallel
@@ -146,10 +168,27 @@ class FullConfig(OnGpus):
                 f"ranks ({self.ranks}) + engines ({self.engines}) * tensor_parallel ({self.tensor_parallel})"
                 f" are {wanted} GPUs, and gpus is {self.gpus}"
             )
-        if self.tensor_parallel > self.gpus_per_node:
+        if self.ranks > self.trainer_nodes * self.gpus_per_node:
             raise ValueError(
-                f"tensor_parallel ({self.tensor_parallel}) is more than gpus_per_node ({self.gpus_per_node})"
+                f"ranks ({self.ranks}) are more than trainer_nodes ({self.trainer_nodes}) * gpus_per_node"
+                f" ({self.gpus_per_node})"
             )
+        self.placement()
+
+    def placement(self) -> Placement:
+        """Which GPU is whose.
+
+        Raises:
+            ValueError: an engine finds no room.
+        """
+        return placed(
+            self.ranks,
+            self.engines,
+            trainer_nodes=self.trainer_nodes,
+            tensor_parallel=self.tensor_parallel,
+            gpus_per_node=self.gpus_per_node,
+            shared=self.shares_a_gpu,
+        )
 
     @property
     def shares_a_gpu(self) -> bool:

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+import torch
+
 from full_runs.configs.record import FullConfig
 from full_runs.controller.buffer import Buffer
-from full_runs.controller.engines import Engines
+from full_runs.controller.engines import Engines, Start
 from full_runs.controller.journal import Journal, opened, rollout_row
 from full_runs.controller.measure import measured
 from full_runs.controller.records import Made
 from full_runs.controller.rollouts import Rollouts
 from full_runs.controller.training import Trainer, Training
 from full_runs.engine.digests import inventory
-from full_runs.engine.server import ServerOptions
+from full_runs.engine.elsewhere import EXPERTS, Elsewhere
+from full_runs.engine.launch import ServerOptions
+from full_runs.engine.server import Server
 from full_runs.push import Pusher
 from full_runs.tasks.environment import World
 from full_runs.trainer.client import TrainerError
@@ -30,6 +34,8 @@ INCOMPLETE: Final[Mapping[str, Incomplete]] = {
     "pad": pad_if_most_are_valid,
 }
 JOURNAL: Final = "journal.jsonl"
+LEAST_TOKENS: Final = 32
+"""An engine has room for so many, however short rollouts are."""
 Told = Callable[[int, Mapping[str, float]], None]
 """(updates done, what the last one saw) -> show it."""
 
@@ -49,6 +55,8 @@ class Parts:
     note: Callable[[str], None]
     """Told what goes wrong, in words."""
     told: Told
+    engine_api_key: str | None = None
+    """Of engines that somebody else started."""
 
 
 async def run(config: FullConfig, parts: Parts) -> None:
@@ -66,11 +74,9 @@ async def run(config: FullConfig, parts: Parts) -> None:
             wake()
 
     engines = Engines(
-        config.engines,
+        starts(config, parts, parts.world.most_tokens),
         model=parts.model,
-        folder=parts.folder / "engines",
-        options=server_options(config, parts.world.most_tokens),
-        pusher=Pusher(wanted=inventory(parts.model), keys=config.keys_at_push),
+        pusher=pusher(config, parts.model),
         most_restarts=config.engine_restarts,
         slots=config.in_flight // config.engines,
         note=functools.partial(_said, journal, parts.note),
@@ -120,17 +126,51 @@ async def run(config: FullConfig, parts: Parts) -> None:
         journal.close()
 
 
-def server_options(config: FullConfig, most_tokens: int) -> ServerOptions:
-    """How engines are started for these settings."""
+def starts(config: FullConfig, parts: Parts, most_tokens: int) -> list[Start]:
+    """How each engine comes: started here, or found where it runs."""
+    model = parts.model
+    options = [server_options(config, most_tokens, place) for place in range(config.engines)]
+    if config.engine_urls:
+        key = parts.engine_api_key
+        return [
+            functools.partial(Elsewhere, url, api_key=key, model=model, options=own)
+            for url, own in zip(config.engine_urls, options, strict=True)
+        ]
+    return [
+        functools.partial(Server, model, log=parts.folder / "engines" / f"engine-{place}.log", options=own)
+        for place, own in enumerate(options)
+    ]
+
+
+def server_options(config: FullConfig, most_tokens: int, place: int) -> ServerOptions:
+    """How an engine is started for these settings.
+
+    Args:
+        place: which of the engines.
+    """
+    on_gpus = config.placement().engines[place] if config.gpus else ()
     return ServerOptions(
-        max_model_tokens=max(most_tokens, 32),
+        max_model_tokens=max(most_tokens, LEAST_TOKENS),
         max_requests=config.in_flight // config.engines,
+        dtype=config.precision,
         # Prefixes are shared only if a push throws them away.
         prefix_caching=config.keys_at_push == "recompute",
+        tensor_parallel=config.tensor_parallel,
+        gpus=tuple(number for _, number in on_gpus),
+        gpu_memory=config.engine_memory,
         threads=config.engine_threads,
+        cpu_cache_gb=config.engine_cache_gb,
         ready_timeout_s=config.engine_ready_timeout_s,
         seed=config.seed,
     )
+
+
+def pusher(config: FullConfig, model: Path) -> Pusher:
+    """How weights reach engines of these settings."""
+    wanted = inventory(model)
+    whole = config.tensor_parallel == 1 and not any(EXPERTS in name for name in wanted)
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
+    return Pusher(wanted=wanted, keys=config.keys_at_push, whole_engines=whole, dtype=dtype)
 
 
 def _said(journal: Journal, note: Callable[[str], None], words: str) -> None:

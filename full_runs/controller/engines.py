@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 from full_runs.engine.client import EngineClient, EngineError
-from full_runs.engine.server import Server, ServerDiedError, ServerOptions
+from full_runs.engine.server import ServerDiedError
 from full_runs.push import Pushed, Pusher
 
 
 class NoEngineError(RuntimeError):
     """None is left."""
+
+
+class Server(Protocol):
+    """A process of ours, or one that somebody else started."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def api_key(self) -> str | None: ...
+
+    @property
+    def holds_model(self) -> bool:
+        """It holds the starting weights once it is ready."""
+        ...
+
+    @property
+    def again(self) -> str:
+        """What is done when it fails: "it is ..."."""
+        ...
+
+    async def ready(self, client: EngineClient, /) -> None:
+        """Wait until it can be used; raises ServerDiedError or ValueError."""
+        ...
+
+    def kill(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+Start = Callable[[], Server]
 
 
 @final
@@ -44,11 +75,8 @@ class Engines:
     """All engines of a run.
 
     Args:
-        count: servers to start.
-        model: weights that every server starts with, version 0. Newer ones are pushed to it: their folders
-            come and go.
-        folder: for their logs.
-        options: of their start.
+        starts: each starts a server, or finds one that runs, and does so again when it failed.
+        model: the starting weights, version 0. Newer ones are pushed: their folders come and go.
         pusher: how weights reach them.
         most_restarts: of one engine, then it is taken out.
         slots: of each engine.
@@ -58,19 +86,16 @@ class Engines:
 
     def __init__(
         self,
-        count: int,
+        starts: Sequence[Start],
         *,
         model: Path,
-        folder: Path,
-        options: ServerOptions,
         pusher: Pusher,
         most_restarts: int,
         slots: int,
         note: Callable[[str], None],
         changed: Callable[[], None],
     ) -> None:
-        self.folder = folder
-        self.options = options
+        self.starts = starts
         self.pusher = pusher
         self.most_restarts = most_restarts
         self.slots = slots
@@ -81,7 +106,7 @@ class Engines:
         """The newest that were pushed."""
         self._pushing = asyncio.Lock()
         self._again: set[asyncio.Task[None]] = set()
-        self.all = [self._new(place) for place in range(count)]
+        self.all = [self._new(place) for place in range(len(starts))]
 
     async def start(self, weights: Path | None = None, version: int = 0) -> None:
         """Wait until all serve this version; none other than 0 needs no weights.
@@ -123,7 +148,7 @@ class Engines:
         return pushed
 
     def lost(self, engine: Engine, why: str) -> None:
-        """It does not answer, or holds who knows what: kill it, start another in its place or take it out."""
+        """It does not answer, or holds who knows what: end it, start another in its place or take it out."""
         if not engine.serves:
             return  # known already
         engine.serves = False
@@ -134,7 +159,7 @@ class Engines:
             self.note(f"engine {engine.place} is taken out after {engine.restarts} restarts: {why}")
             return
         engine.restarts += 1
-        self.note(f"engine {engine.place} is started again: {why}")
+        self.note(f"engine {engine.place} is {engine.server.again}: {why}")
         task = asyncio.create_task(self._replace(engine))
         self._again.add(task)
         task.add_done_callback(self._again.discard)
@@ -149,14 +174,13 @@ class Engines:
         await asyncio.gather(*(engine.client.close() for engine in self.all))
 
     def _new(self, place: int) -> Engine:
-        server = Server(self.model, log=self.folder / f"engine-{place}.log", options=self.options)
-        return Engine(place, server, EngineClient(server.url))
+        server = self.starts[place]()
+        return Engine(place, server, EngineClient(server.url, api_key=server.api_key))
 
     async def _bring_up(self, engine: Engine) -> None:
         await engine.server.ready(engine.client)
-        await engine.client.check()
         async with self._pushing:  # no push passes it by
-            if self.version:
+            if self.version or not engine.server.holds_model:
                 one = await self.pusher.push([engine.client], self.weights, self.version)
                 if one.failed:
                     raise ServerDiedError(one.failed[0][1])

@@ -61,6 +61,21 @@ class EngineClient:
         schema = await self._ask("GET", "/openapi.json")
         check_paths(schema["paths"], self.url)
 
+    async def most_tokens(self) -> int:
+        """Prompt and response together, as it was started (`--max-model-len`); asks for the key, if any."""
+        (model,) = (await self._ask("GET", "/v1/models"))["data"]
+        return int(model["max_model_len"])
+
+    async def settings(self) -> dict[str, str]:
+        """How it was started, in so far as a run depends on it."""
+        said, *_ = await self._workers("settings")
+        return dict(said)
+
+    async def parameters(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what its first worker holds, by the engine's names."""
+        shapes, *_ = await self._workers("parameters")
+        return {name: tuple(shape) for name, shape in shapes.items()}
+
     async def generate(
         self,
         token_ids: Sequence[int],

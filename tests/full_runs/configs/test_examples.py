@@ -9,6 +9,7 @@ import pytest
 
 import full_runs
 from full_runs.configs.ready import READY
+from full_runs.engine.launch import ServerOptions, command
 
 FOLDER = Path(full_runs.__file__).parent / "configs" / "examples"
 NAME = "qwen3-30b-a3b-32gpu"
@@ -72,10 +73,7 @@ def test_engines_are_started_as_configured(text: str) -> None:
 
 @pytest.mark.parametrize("text", [SLURM, KUEUE], ids=["slurm", "kueue"])
 def test_engines_get_every_flag_that_the_controller_gives_its_own(text: str) -> None:
-    pytest.importorskip("aiohttp", reason="needs aiohttp, which the environment of `make full` has")
-    from full_runs.engine.server import ServerOptions, command
-
-    own = command(Path("x"), 1, ServerOptions(max_model_tokens=1, eager=False, prefix_caching=True))
+    own = command(Path("x"), 1, ServerOptions(max_model_tokens=1, gpus=(0,), prefix_caching=True))
     taste = {"--seed", "--disable-uvicorn-access-log"}
     assert {word for word in own if word.startswith("--")} - taste <= set(re.findall(r"--[a-z-]+", text))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a push over two engines does of which one dies after it has taken half of its steps."""
     from full_runs.controller.engines import Engines
     from full_runs.engine.digests import inventory
+    from full_runs.engine.server import Server
     from full_runs.push import Pusher
 
     place: Path = tmp_path_factory.mktemp("engines")
@@ -29,8 +31,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
     async def conduct() -> dict[str, Any]:
         changed = asyncio.Event()
+        logs = [place / "logs" / name for name in ("first", "second")]
         engines = Engines(
-            2, model=old, folder=place / "logs", options=options(), pusher=Pusher(wanted=inventory(old)),
+            [partial(Server, old, log=log, options=options()) for log in logs],
+            model=old, pusher=Pusher(wanted=inventory(old)),
             most_restarts=1, slots=4, note=notes.append, changed=changed.set,
         )  # fmt: skip
         try:

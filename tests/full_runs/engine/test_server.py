@@ -1,4 +1,4 @@
-"""A server's command line, and what one sees when it dies. No engine comes up here."""
+"""What one sees when a server dies. No engine comes up here."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ import pytest
 aiohttp = pytest.importorskip("aiohttp", reason="the engine's client is not installed here")
 
 from full_runs.engine.client import EngineClient, EngineGoneError  # noqa: E402
-from full_runs.engine.server import Server, ServerDiedError, ServerOptions, command, free_port  # noqa: E402
+from full_runs.engine.launch import ServerOptions  # noqa: E402
+from full_runs.engine.server import Server, ServerDiedError, free_port  # noqa: E402
 from tests.full_runs.real import now  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")
-
-
-def test_a_server_listens_on_loopback_and_reports_processed_log_probs() -> None:
-    words = command(Path("model"), 8001, ServerOptions(max_model_tokens=64))
-    assert words[words.index("--host") + 1] == "127.0.0.1"
-    assert words[words.index("--logprobs-mode") + 1] == "processed_logprobs"
-    assert "--no-enable-prefix-caching" in words
 
 
 def test_an_engine_that_is_not_there_is_gone_and_not_healthy() -> None:
