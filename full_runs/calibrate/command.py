@@ -6,7 +6,7 @@ Annotations are evaluated eagerly here (no `__future__` import), because tyro ma
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +18,9 @@ from analysis.report.terminal import Terminal
 from analysis.runs import Run, load_run
 from full_runs.calibrate.fit import Constants, fit, part_of
 from full_runs.calibrate.foretell import MEASURES, SHARES, Row, compare, foretell, measures
+from full_runs.calibrate.recorded import pipeline_of
 from full_runs.calibrate.settings import settings, write_lengths
-from full_runs.configs.record import FullConfig
 from simulator.command_line import BadInputError, bad_input, must_be_free, run_tyro
-from simulator.config import PipelineConfig, staleness_rule
-from simulator.lab.config import LearnConfig
-from simulator.rules.on_sync import OnSync
-from simulator.rules.staleness import Staleness
 from simulator.runfolder import write_text
 
 
@@ -64,7 +60,7 @@ def answer(words: list[str]) -> str:
     must_be_free(asked.out)
     with bad_input("calibrate: "), tempfile.TemporaryDirectory() as scratch:
         run = load_run(asked.run)
-        base, rule = pipeline_of(run)
+        base = pipeline_of(run)
         part = part_of(run, asked.warm_up, asked.until)
         more = [
             (other, part_of(other, asked.warm_up, asked.until)) for other in map(load_run, asked.speeds_from)
@@ -79,7 +75,7 @@ def answer(words: list[str]) -> str:
         for name, first, last in (("fitted part", asked.warm_up, asked.until), ("rest", asked.until, 1.0)):
             part = part_of(run, first, last)
             seen = measures(run, part, slots=base.slots)
-            rows += compare(name, seen, foretell(fitted, part, rule=rule))
+            rows += compare(name, seen, foretell(fitted, part))
         for other in asked.against:
             rows += _foretold(load_run(other), constants, lengths_csv, name=str(other), warm_up=asked.warm_up)
         if asked.out is not None:
@@ -88,33 +84,12 @@ def answer(words: list[str]) -> str:
     return _json(constants, rows) if asked.json else _text(constants, rows)
 
 
-def pipeline_of(run: Run) -> tuple[PipelineConfig, Staleness]:
-    """What ran, as the simulator knows it, and its decisions about old data.
-
-    Raises:
-        ValueError: the folder's config.json is of no kind of run that this project makes.
-    """
-    given = dict(run.config)
-    if "in_flight" in given:
-        config = FullConfig.model_validate(given)
-        # Real engines stand still for a push. Computing keys again costs what is in the fitted speeds.
-        rule = replace(config.rule(), on_sync=OnSync(running="keep", pauses_engines=True))
-        return config.pipeline(), rule
-    if "pipeline" in given:
-        pipeline = LearnConfig.model_validate(given).pipeline
-    elif "slots" in given:
-        pipeline = PipelineConfig.model_validate(given)
-    else:
-        raise ValueError(f"run {run.arm!r}: config.json names no slots, so there is no pipeline to calibrate")
-    return pipeline, staleness_rule(pipeline)
-
-
 def _foretold(run: Run, constants: Constants, lengths_csv: Path, *, name: str, warm_up: float) -> list[Row]:
     """Another run's own settings with these constants."""
-    base, rule = pipeline_of(run)
+    base = pipeline_of(run)
     part = part_of(run, warm_up, 1.0)
     config = settings(base, constants, lengths_csv)
-    return compare(name, measures(run, part, slots=base.slots), foretell(config, part, rule=rule))
+    return compare(name, measures(run, part, slots=base.slots), foretell(config, part))
 
 
 def _constants(constants: Constants) -> Mapping[str, Any]:
@@ -124,6 +99,7 @@ def _constants(constants: Constants) -> Mapping[str, Any]:
         "policy_update_s_per_token": constants.policy_update_s_per_token,
         "save_s": constants.save_s,
         "push_s": constants.push_s,
+        "checkpoint_s": constants.checkpoint_s,
     }
     return {name: {k: getattr(i, k) for k in ("estimate", "low", "high", "n")} for name, i in times.items()}
 

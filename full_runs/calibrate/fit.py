@@ -48,6 +48,8 @@ class Constants:
     """Of a push while engines still decode."""
     push_s: Interval
     """The rest of it, engines standing still, if they do."""
+    checkpoint_s: Interval
+    """For each update: checkpoints are not made after every one."""
     tokens: NDArray[np.int64]
     """Lengths of the turns of what was started in the part, whole rollouts dealt evenly; shape [n]."""
     turns: NDArray[np.int64]
@@ -107,6 +109,7 @@ def fit(run: Run, part: Part, *, prompt_tokens: int, more: Sequence[tuple[Run, P
         policy_update_s_per_token=per_token,
         save_s=save_s,
         push_s=push_s,
+        checkpoint_s=_checkpoint_s(run.intervals, part),
         running=(float(np.percentile(own.running, 1)), float(np.percentile(own.running, 99))),
         **lengths,
     )
@@ -151,6 +154,16 @@ def _push_s(intervals: pd.DataFrame, part: Part) -> tuple[Interval, Interval]:
     both = (end_s - start_s - still_s, still_s) if len(own) else ([0.0], [0.0])
     before, still = (bootstrap_interval(seconds, rng=np.random.default_rng(0)) for seconds in both)
     return before, still
+
+
+def _checkpoint_s(intervals: pd.DataFrame, part: Part) -> Interval:
+    """Seconds of the trainer's checkpoints, all of the part's dealt out evenly over its updates."""
+    made = intervals.loc[(intervals["resource"] == "trainer") & (intervals["cause"] == "checkpoint")]
+    own = made.loc[(made["start_s"] >= part.start_s) & (made["start_s"] < part.end_s)]
+    updates = part.until - part.after
+    each_s = np.zeros(updates)
+    each_s[: len(own)] = (own["end_s"] - own["start_s"]).to_numpy(dtype=float)[:updates]
+    return bootstrap_interval(each_s, rng=np.random.default_rng(0))
 
 
 def _lengths(rollouts: pd.DataFrame, part: Part) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from analysis.runs import Run, from_log
 from full_runs.calibrate.fit import Part
 from simulator.config import PipelineConfig
 from simulator.pipeline.pipeline import run as simulate
-from simulator.rules.staleness import Staleness
 
 MEASURES: Final[Mapping[str, str]] = {
     "updates_per_hour": "updates an hour",
@@ -77,9 +76,9 @@ def _under_way_s(rollouts: pd.DataFrame, part: Part) -> float:
     return float((end_s - begun_s.clip(lower=part.start_s)).clip(lower=0).sum())
 
 
-def foretell(config: PipelineConfig, part: Part, *, rule: Staleness | None = None) -> dict[str, float]:
+def foretell(config: PipelineConfig, part: Part) -> dict[str, float]:
     """The same of a simulated run, over the same updates."""
-    log = simulate(config, rule=rule).log
+    log = simulate(config).log
     run = from_log(log, arm="foretold", seed=config.seed, clock="simulated")
     ends_s = np.concatenate([[0.0], run.updates.sort_values("version")["train_end_s"].to_numpy(dtype=float)])
     same = Part(

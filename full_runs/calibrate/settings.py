@@ -36,9 +36,10 @@ def settings(base: PipelineConfig, constants: Constants, lengths_csv: Path) -> P
     fields: dict[str, Any] = {
         "engine": engine,
         "prompt_tokens": constants.prompt_tokens,
-        # To the trainer weights that are saved are work like an update's, to engines they are nothing.
+        # To the trainer what it saves is work like an update's, to engines it is nothing.
         "policy_update_s": constants.policy_update_s.estimate
-        + constants.save_s.estimate / base.updates_per_push,
+        + constants.save_s.estimate / base.updates_per_push
+        + constants.checkpoint_s.estimate,
         "policy_update_s_per_token": constants.policy_update_s_per_token.estimate,
         "critic_updates": 0,
         "critic_update_s": 0.0,

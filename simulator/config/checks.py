@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from simulator.config.decisions import shape_of
+from simulator.config.decisions import shape_of, staleness_rule
 from simulator.config.staleness import BoundedLag, DropByAge, Sync
 from simulator.systems.base import System
 from simulator.systems.gated import NemoInOrder
@@ -68,6 +68,18 @@ def _system_suits(config: PipelineConfig) -> str | None:
     return None
 
 
+def _keys_can_stay(config: PipelineConfig) -> str | None:
+    if config.keys_at_push is None or _divides(config) or _system_suits(config):
+        return None
+    rule = staleness_rule(config.model_copy(update={"keys_at_push": None})).on_sync
+    if not rule.one_version_a_rollout:
+        return None
+    return (
+        f"keys_at_push ({config.keys_at_push}) has no effect with staleness.kind {config.staleness.kind!r}:"
+        " no rollout there outlives a push"
+    )
+
+
 def _nothing_is_missed(config: PipelineConfig) -> str | None:
     """A batch that is made of named groups waits for ever for one that was dropped."""
     drops = config.queue_capacity_rollouts is not None and config.queue_full == "drop_oldest"
@@ -126,6 +138,7 @@ CHECKS: Final = (
     _age_limit_accepts,
     _gate_opens,
     _system_suits,
+    _keys_can_stay,
     _nothing_is_missed,
     _rollouts_fit,
     _fails_where_it_can,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simulator.config.staleness import BoundedLag, DropByAge, OneStepOff, StalenessRule, Sync, Unbounded
 from simulator.rules import admission, eviction, staleness
+from simulator.rules.on_sync import OnSync
 from simulator.rules.staleness import Staleness
 from simulator.rules.systems.shape import Shape
 from simulator.systems.base import System
@@ -43,7 +44,15 @@ def staleness_rule(config: PipelineConfig) -> Staleness:
         gate = admission.back_pressure(gate, config.max_outstanding_rollouts)
     if config.queue_capacity_rollouts is not None and config.queue_full == "drop_oldest":
         overflow = eviction.drop_oldest_beyond(config.queue_capacity_rollouts)
-    return replace(rule, admission=gate, overflow=overflow)
+    return replace(rule, admission=gate, overflow=overflow, on_sync=_on_sync(config, rule.on_sync))
+
+
+def _on_sync(config: PipelineConfig, rule: OnSync) -> OnSync:
+    if config.keys_at_push is not None:
+        rule = replace(rule, running=config.keys_at_push)
+    if config.engines_stand_still is not None:
+        rule = replace(rule, pauses_engines=config.engines_stand_still)
+    return rule
 
 
 def shape_of(config: PipelineConfig) -> Shape:

@@ -58,6 +58,11 @@ class PipelineConfig(Record):
     """Critic updates before each policy update, on the same rollouts."""
     push_s: Time = 0.0
     """From the last update of a batch until the engines hold the new weights; the trainer waits for it."""
+    keys_at_push: Literal["keep", "recompute"] | None = None
+    """Running rollouts go on with keys and values of the old weights, or compute them again; None: as the
+    staleness rule has it."""
+    engines_stand_still: bool | None = None
+    """While weights are copied into them; None: as the staleness rule has it."""
     queue_capacity_rollouts: Count | None = None
     """None for no limit."""
     queue_full: Literal["drop_oldest", "block"] = "drop_oldest"

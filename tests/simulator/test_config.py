@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from simulator.config import BoundedLag, DropByAge, PipelineConfig, staleness_rule
+from simulator.rules.on_sync import OnSync, abort_and_resume
 from simulator.systems.gated import NemoInOrder
 from simulator.world.lengths import Exponential
 from tests.simulator.rules.counts import counts
@@ -69,6 +70,10 @@ def test_unknown_kinds_are_refused():
         ),
         ({"critic_update_s": 1.0}, "no effect with critic_updates 0"),
         ({"length_correlation": 0.5}, "no effect with group_size 1"),
+        (
+            {"keys_at_push": "recompute", "staleness": {"kind": "laminar"}},
+            r"keys_at_push \(recompute\) has no effect with staleness.kind 'laminar'",
+        ),
     ],
 )
 def test_impossible_combinations_are_refused(changes, message):
@@ -92,6 +97,17 @@ def test_a_cap_on_what_is_outstanding_joins_the_rule(batches, outstanding):
     rule = staleness_rule(config(rollouts_per_update=4, max_outstanding_rollouts=4 * batches))
     seen = counts(submitted=outstanding, outstanding=outstanding)
     assert rule.admission(seen) == 4 * batches - outstanding
+
+
+def test_what_a_push_does_can_be_set_beside_the_rule_and_is_the_rules_otherwise():
+    bound = BoundedLag(eta_batches=2)
+    assert staleness_rule(config(staleness=bound)).on_sync == OnSync()
+    both = staleness_rule(config(staleness=bound, keys_at_push="recompute", engines_stand_still=True))
+    assert both.on_sync == OnSync(running="recompute", pauses_engines=True)
+    theirs = {"kind": "areal"}
+    assert staleness_rule(config(staleness=theirs)).on_sync == abort_and_resume()
+    own = staleness_rule(config(staleness=theirs, engines_stand_still=False)).on_sync
+    assert own == OnSync(running="recompute")
 
 
 def test_flags_come_from_the_types():

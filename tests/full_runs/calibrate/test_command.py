@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from analysis.runs import load_run
+from full_runs.calibrate.fit import fit, part_of
+from full_runs.calibrate.recorded import of_full_run
+from full_runs.configs.record import FullConfig
 from simulator.command_line import BadInputError
-from simulator.config import PipelineConfig
+from simulator.config import PipelineConfig, staleness_rule
 from simulator.pipeline.pipeline import run
+from simulator.rules.on_sync import OnSync
 from simulator.runfolder import write_run
 from tests.full_runs.calibrate.test_speed import ENGINE
 
@@ -67,6 +74,31 @@ def test_what_it_writes_can_be_simulated(runs: Path, tmp_path: Path):
     ]
     found, *_ = simulate(["--config", str(tmp_path / "fitted" / "config.json"), "--updates", "8", "--json"])
     assert found.log.updates.num_rows == 8
+
+
+def test_a_full_run_is_foretold_with_its_pushes_and_its_measuring():
+    config = FullConfig(measure_every=5, held_out=7, updates_per_push=2, updates=20)
+    pipeline = of_full_run(config)
+    assert staleness_rule(pipeline).on_sync == OnSync(pauses_engines=True)
+    # At least so many updates, and then after a push.
+    assert (pipeline.validate_every_updates, pipeline.validation_rollouts) == (6, 7)
+    read = PipelineConfig.model_validate_json(pipeline.model_dump_json())
+    assert read == pipeline
+
+
+def test_checkpoints_count_as_the_trainers_work(tmp_path: Path):
+    """One of 6 s every 10 updates takes as much of the trainer's time as .6 s an update."""
+    run_folder = tmp_path / "plain"
+    _write(run_folder, slots=64)
+    run = load_run(run_folder)
+    trainer = run.intervals["resource"] == "trainer"
+    ends_s = run.intervals.loc[trainer & (run.intervals["cause"] == "policy_update"), "end_s"].to_numpy()
+    made = [("trainer", "busy", "checkpoint", end, end + 6.0) for end in ends_s[9::10]]
+    columns = ["resource", "state", "cause", "start_s", "end_s"]
+    intervals = pd.concat([run.intervals, pd.DataFrame(made, columns=columns)], ignore_index=True)
+    found = fit(replace(run, intervals=intervals), part_of(run, 0.25, 0.75), prompt_tokens=1)
+    assert found.checkpoint_s.estimate == pytest.approx(0.6)
+    assert fit(run, part_of(run, 0.25, 0.75), prompt_tokens=1).checkpoint_s.estimate == 0
 
 
 def test_the_table_names_what_was_measured_and_what_was_foretold(runs: Path):
