@@ -6,6 +6,7 @@ import asyncio
 import importlib.metadata
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from full_runs.tasks.tiny_model import TinyModel
 from full_runs.tasks.tokenizer import ModelTokenizer
 from full_runs.trainer.client import TrainerClient, TrainerError
 from full_runs.trainer.config import CriticConfig, TrainerConfig
+from full_runs.trainer.launch import dismiss
 from simulator.command_line import BadInputError
 from simulator.lab.models.warm_start import WarmStart, default_cache
 from simulator.runfolder import provenance
@@ -51,7 +53,7 @@ async def run_config(
             say("starting engines and trainer (a minute or so)")
             trainer = TrainerClient(out / "trainer")
             try:
-                trainer.start(trainer_config(config, model), config.ranks)
+                start_trainer(trainer, config, model, say)
                 parts = Parts(
                     world=world, model=model, trainer=trainer, folder=out, note=say, told=told,
                     engine_api_key=key,
@@ -66,6 +68,8 @@ async def run_config(
             finally:
                 await asyncio.to_thread(trainer.stop)
     finally:
+        if config.trainer_nodes > 1:
+            dismiss(out / "trainer", uuid.uuid4().hex)
         if isinstance(world, TextWorld):
             await world.close()
         # An interrupted run is a run too: what it recorded can be read and reported.
@@ -166,6 +170,23 @@ def trainer_config(config: FullConfig, model: Path) -> TrainerConfig:
         precision=config.precision,
         checkpointed=config.checkpointed,
     )
+
+
+def start_trainer(
+    trainer: TrainerClient, config: FullConfig, model: Path, say: Callable[[str], None]
+) -> None:
+    """Start this host's ranks, and say how the others come."""
+    nodes = config.trainer_nodes
+    trainer.start(
+        trainer_config(config, model),
+        config.ranks,
+        nodes=nodes,
+        rendezvous=config.rendezvous if nodes > 1 else None,
+        gpus=config.placement().of_trainer(0) if config.gpus else (),
+    )
+    if nodes > 1:
+        join = f"python -m full_runs.trainer.join --folder {trainer.folder.absolute()} --node"
+        say(f"the trainer waits for its other nodes, 1 to {nodes - 1}: `{join} 1` and so on")
 
 
 def _engine_version() -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
+import threading
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, final
@@ -20,11 +21,16 @@ from torch import Tensor
 
 from algorithms.rollout import Batch
 from full_runs.trainer.config import TrainerConfig
+from full_runs.trainer.launch import ASSEMBLY, Assembly, environment, torchrun
 from full_runs.trainer.message import Message, from_bytes, of_lesson, prompts_of, put, to_bytes
 from full_runs.trainer.worker import CONFIG, STOP, answer_file, failure_file, pid_file, request_file
+from full_runs.wire.outline import Outline
+from full_runs.wire.send import Sent
 from simulator.lab.parts import Lesson
 
 LOG: Final = "log.txt"
+OPENED: Final = "lines.json"
+LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.005
 
 
@@ -34,46 +40,73 @@ class TrainerError(RuntimeError):
 
 @final
 class TrainerClient:
-    """Ranks on this machine, started with torchrun and asked through files in a folder.
+    """Ranks, those of this host started with torchrun, asked through files in a folder.
 
     Args:
-        folder: of the trainer alone; what an earlier one left there is removed.
+        folder: of the trainer alone; what an earlier one left there is removed. Other nodes share it, and
+            start their ranks with `full_runs.trainer.join`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = 0
-        self._ranks = 0
+        self._ranks = self._near = 0
+        self._asking = threading.Lock()
+        """An engine that comes late is sent weights while others are trained on: one after the other."""
 
-    def start(self, config: TrainerConfig, ranks: int) -> Self:
+    def start(
+        self,
+        config: TrainerConfig,
+        ranks: int,
+        *,
+        nodes: int = 1,
+        rendezvous: str | None = None,
+        gpus: tuple[int, ...] = (),
+    ) -> Self:
         """Start so many processes; they are ready when the first request is answered.
 
+        Args:
+            config: of all of them.
+            ranks: over all nodes.
+            nodes: hosts that share them evenly; this one is the first.
+            rendezvous: `HOST:PORT` of this host, where the others come.
+            gpus: numbers of each node's GPUs, a rank each; none: processors.
+
         Raises:
-            ValueError: it has been started, or no rank is asked for.
+            ValueError: it has been started, no rank is asked for, or nodes cannot share them or do not meet.
         """
         if self._process is not None or ranks < 1:
             raise ValueError(
                 f"ranks is {ranks}, and the trainer has {'' if self._process else 'not '}started"
             )
+        if ranks % nodes or (nodes > 1) is not (rendezvous is not None):
+            raise ValueError(f"ranks is {ranks}, nodes {nodes} and rendezvous {rendezvous}")
+        assembly = Assembly(
+            id=uuid.uuid4().hex,
+            nodes=nodes,
+            ranks_a_node=ranks // nodes,
+            rendezvous=rendezvous,
+            gpus=gpus,
+        )
+        variables = environment(assembly, config, os.environ)
         if self.folder.exists():
             shutil.rmtree(self.folder)
         # Whoever can write here tells the trainer what to do.
         self.folder.mkdir(parents=True, mode=0o700)
         put(self.folder / CONFIG, config.model_dump_json(indent=1).encode())
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += ["--nproc-per-node", str(ranks), "-m", "full_runs.trainer.worker"]
-        command += ["--folder", str(self.folder.absolute()), "--watched"]
+        # Last: other nodes start when they find it.
+        put(self.folder / ASSEMBLY, assembly.model_dump_json(indent=1).encode())
         with (self.folder / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                command,
+                torchrun(assembly, 0, self.folder),
                 # The ranks inherit this pipe. It closes with this process, however that ends; they notice.
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(config),
+                env=variables,
             )
-        self._asked, self._ranks = 0, ranks
+        self._asked, self._ranks, self._near = 0, ranks, ranks // nodes
         return self
 
     def train(self, batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]) -> dict[str, float]:
@@ -100,6 +133,42 @@ class TrainerClient:
         """Write the policy's weights as an engine loads them; the folder appears whole."""
         self._ask({"command": "save_weights", "folder": str(folder.absolute())})
 
+    def weights(self) -> list[Outline]:
+        """All tensors that `send_weights` would send, in their order; nothing is gathered."""
+        said = self._ask({"command": "weights"}).content["outlines"]
+        return [Outline(name, dtype, tuple(shape)) for name, dtype, shape in said]
+
+    def send_weights(
+        self,
+        workers: Sequence[int],
+        timeout_s: float,
+        opened: Callable[[Sequence[Mapping[str, Any]]], None],
+        *,
+        address: str = LOOPBACK,
+    ) -> Sent:
+        """Send the policy's weights to engines, as it is when earlier requests are done.
+
+        Args:
+            workers: processes of each engine.
+            timeout_s: of one tensor, and of joining; who takes longer is given up.
+            opened: told once, in this thread, what each engine needs to join.
+            address: of this host, where engines join.
+        """
+        file = self.folder / OPENED
+        file.unlink(missing_ok=True)
+        request = {"command": "send_weights", "workers": list(workers), "address": address}
+        request |= {"timeout_s": timeout_s, "opened": str(file.absolute())}
+
+        def look() -> None:
+            if file.exists():
+                told = json.loads(file.read_bytes())
+                file.unlink()
+                opened(told)
+
+        said = self._ask(request, meanwhile=look).content
+        failed = {int(number): why for number, why in said["failed"].items()}
+        return Sent(version=said["version"], sent=said["sent"], held=said["held"], failed=failed)
+
     def save_checkpoint(self, folder: Path) -> None:
         """Write all that a later update depends on; the folder appears whole."""
         self._ask({"command": "save_checkpoint", "folder": str(folder.absolute())})
@@ -114,8 +183,8 @@ class TrainerClient:
         return int(self._ask({"command": "pushed"}).content["updates"])
 
     def process_ids(self) -> list[int]:
-        """Of the ranks that have started."""
-        files = [pid_file(self.folder, rank) for rank in range(self._ranks)]
+        """Of the ranks that have started on this host."""
+        files = [pid_file(self.folder, rank) for rank in range(self._near)]
         return [int(file.read_text()) for file in files if file.exists()]
 
     def stop(self, *, timeout_s: float = 30.0) -> None:
@@ -140,7 +209,19 @@ class TrainerClient:
         finally:
             process.stdin.close()
 
-    def _ask(self, content: dict[str, Any], lesson: Lesson | None = None) -> Message:
+    def _ask(
+        self,
+        content: dict[str, Any],
+        lesson: Lesson | None = None,
+        *,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Message:
+        with self._asking:
+            return self._answer(content, lesson, meanwhile)
+
+    def _answer(
+        self, content: dict[str, Any], lesson: Lesson | None, meanwhile: Callable[[], None]
+    ) -> Message:
         process = self._process
         if process is None:
             raise TrainerError("the trainer is not running: it was never started, has failed or was stopped")
@@ -150,6 +231,7 @@ class TrainerClient:
         while not file.exists():
             if process.poll() is not None:
                 self._end(process)
+            meanwhile()
             time.sleep(POLL_S)
         answer = from_bytes(file.read_bytes())
         file.unlink()
@@ -193,16 +275,3 @@ class TrainerClient:
 
 def _lesson(batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]) -> Lesson:
     return Lesson(prompts=prompts if isinstance(prompts, Tensor) else prompts_of(prompts), batch=batch)
-
-
-def _environment(config: TrainerConfig) -> dict[str, str]:
-    """Of the ranks: this program can be imported there, and on one machine they talk over loopback only."""
-    here = str(Path(__file__).resolve().parents[2])
-    known = os.environ.get("PYTHONPATH")
-    environment = {**os.environ, "PYTHONPATH": here if known is None else f"{here}{os.pathsep}{known}"}
-    names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
-    if names:
-        environment.setdefault("GLOO_SOCKET_IFNAME", names[0])
-    if config.device == "cpu":
-        environment.setdefault("OMP_NUM_THREADS", "1")
-    return environment
