@@ -100,9 +100,10 @@ def report(words: list[str]) -> int:
 def bias(words: list[str]) -> int:
     """bias and variance of an estimator against the exact gradient, by lag"""
     from analysis.bias.report import files, text, to_json
-    from simulator.command_line import bad_input, must_be_free
+    from simulator.command_line import bad_input
     from simulator.exact.answer import answer
     from simulator.exact.ask import ask
+    from simulator.folders import must_be_free
     from simulator.runfolder import write_files
 
     asked = ask(words)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from full_runs.configs.record import FullConfig
-from simulator.command_line import BadInputError, bad_input, must_be_free
+from simulator.command_line import BadInputError, bad_input
+from simulator.folders import must_be_free
 
 FINISHED: Final = "run"
 UNFINISHED: Final = "unfinished"
@@ -33,6 +34,8 @@ MAY_DIFFER: Final = frozenset(
         "engine_cache_gb",
         "tokens_at_once",
         "packed",
+        "push_over",
+        "wire_timeout_s",
         "checkpointed",
         "mean_response_tokens",
         "sd_response_tokens",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.command_line import Options, must_be_free, read_experiment, with_lengths
+from simulator.command_line import Options, read_experiment, with_lengths
 from simulator.experiments import PIPELINES
+from simulator.folders import must_be_free
 from simulator.progress import progress
 
 if TYPE_CHECKING:

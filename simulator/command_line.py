@@ -7,7 +7,6 @@ import contextlib
 import io
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,36 +194,6 @@ def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:
             print(f"  and {len(trace.refused) - 10} more", file=sys.stderr)
     lengths = Trace(path=str(path), column=options.lengths_column, weights_column=trace.weights_column)
     return pipeline.model_copy(update={"lengths": lengths})
-
-
-def must_be_writable(folder: Path, *, name: str) -> None:
-    """Try to write there.
-
-    Args:
-        name: what is to be written, as the message begins.
-
-    Raises:
-        BadInputError: nothing can be.
-    """
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as refused:
-        raise BadInputError(f"{name} cannot be written: {refused.strerror}") from None
-
-
-def must_be_free(folder: Path | None) -> None:
-    """Refuse, before any work, a folder that a run could not be written to.
-
-    Raises:
-        BadInputError: it exists and holds something, it is a file, or nothing can be written beside it.
-    """
-    if folder is None:
-        return
-    with bad_input("out: "):
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise BadInputError(f"out: {folder} is not an empty folder: a run is never written over another")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        must_be_writable(folder.parent, name=f"out: {folder}")
 
 
 def _from_file(words: list[str], default: Config, command: str) -> Config:

@@ -20,7 +20,8 @@ from full_runs.calibrate.fit import Constants, fit, part_of
 from full_runs.calibrate.foretell import MEASURES, SHARES, Row, compare, foretell, measures
 from full_runs.calibrate.recorded import pipeline_of
 from full_runs.calibrate.settings import settings, write_lengths
-from simulator.command_line import BadInputError, bad_input, must_be_free, run_tyro
+from simulator.command_line import BadInputError, bad_input, run_tyro
+from simulator.folders import must_be_free
 from simulator.runfolder import write_text
 
 

@@ -9,16 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, final
 
-from simulator.command_line import (
-    BadInputError,
-    Options,
-    must_be_free,
-    must_be_writable,
-    read_experiment,
-    with_lengths,
-)
+from simulator.command_line import BadInputError, Options, read_experiment, with_lengths
 from simulator.eventlog import EventLog
 from simulator.experiments import LEARNERS
+from simulator.folders import must_be_free, must_be_makeable
 from simulator.lab.config import LearnConfig
 from simulator.lab.names import CRITICS, SINGLE
 from simulator.lab.recorded import config_of, log_of, must_keep_its_schedule
@@ -150,11 +144,7 @@ def _check_folders(options: LearnOptions) -> None:
         raise BadInputError(
             f"learn: --out and --checkpoint are both {options.out}: each needs its own folder"
         )
-    folder = options.checkpoint
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise BadInputError(f"learn: checkpoint: {there} is no folder")
-    must_be_writable(there, name=f"learn: checkpoint: {folder}")
+    must_be_makeable(options.checkpoint, name="learn: checkpoint")
 
 
 def _listing() -> str:

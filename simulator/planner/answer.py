@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.command_line import bad_input, must_be_free
+from simulator.command_line import bad_input
+from simulator.folders import must_be_free
 from simulator.planner import compare as barrier
 from simulator.planner import plan as planning
 from simulator.planner import published

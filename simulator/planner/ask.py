@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from simulator.command_line import BadInputError, Options, must_be_free, read_experiment, with_lengths
+from simulator.command_line import BadInputError, Options, read_experiment, with_lengths
 from simulator.config import PipelineConfig
+from simulator.folders import must_be_free
 from simulator.planner.config import PlanConfig
 from simulator.planner.scenarios import SCENARIOS
 

@@ -12,15 +12,9 @@ from typing import Any, Final, final
 
 from pydantic import BaseModel
 
-from simulator.command_line import (
-    BadInputError,
-    StudyOptions,
-    bad_input,
-    must_be_writable,
-    read_experiment,
-    with_lengths,
-)
+from simulator.command_line import BadInputError, StudyOptions, bad_input, read_experiment, with_lengths
 from simulator.config import PipelineConfig
+from simulator.folders import must_be_makeable
 from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
 from simulator.studies.every import STUDIES
@@ -106,11 +100,8 @@ def must_be_a_studys(folder: Path) -> None:
         BadInputError: it or a folder above it is a file or cannot be written to, or it holds something else.
     """
     with bad_input("out: "):
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not there.is_dir():
-            raise BadInputError(f"out: {folder} can be no study's folder: {there} is a file")
-        must_be_writable(there, name=f"out: {folder}")
-        if there == folder and not (folder / "study.json").is_file():
+        must_be_makeable(folder, name="out")
+        if folder.exists() and not (folder / "study.json").is_file():
             others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
             if others:
                 raise BadInputError(

@@ -83,7 +83,7 @@ def test_a_language_model_gets_a_rate_that_it_survives_and_fields_go_on_from_the
             "checkpoint_every must be at least 1, got 0",
         ),
         (["grpo", "--checkpoint", "c", "--out", "./c"], "each needs its own"),
-        (["grpo", "--checkpoint", "/dev/null"], "/dev/null is no folder"),
+        (["grpo", "--checkpoint", "/dev/null"], "/dev/null can be no folder"),
         (["grpo", "--checkpoint", "/proc/x"], "learn: checkpoint: "),
         (["grpo", "--replay", "nowhere"], "replay: nowhere holds no run: rollouts.parquet is missing"),
     ],
