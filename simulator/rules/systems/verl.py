@@ -79,7 +79,7 @@ def verl_v1_wait(
     """Nothing is evicted: the trainer waits until no unfinished group has reached the age.
 
     It bounds the age of what is unfinished. What is finished grows older in the queue: with as many batches
-    under way as the age, and engines that are never late, all data is trained at a lag of `max_age_steps`.
+    under way as the age, and engines that are never late, all data is `max_age_steps` batches old.
 
     Args:
         max_age_steps, outstanding_batches: as in `verl_v1_drop`.
