@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from full_runs.configs.record import Addition, FullConfig, Lookup
+from full_runs.configs.text_worlds import Verifiers
 from full_runs.controller.course import JOURNAL, Parts, Told, run
 from full_runs.controller.journal import event_log, failures, lines
 from full_runs.engine.installed import installed
@@ -22,6 +23,7 @@ from full_runs.tasks.text import TextWorld
 from full_runs.tasks.text_worlds import text_world
 from full_runs.tasks.tiny_model import TinyModel
 from full_runs.tasks.tokenizer import ModelTokenizer
+from full_runs.tasks.verifiers_world import VerifiersWorld, verifiers_world
 from full_runs.trainer.client import TrainerClient, TrainerError
 from full_runs.trainer.config import CriticConfig, TrainerConfig
 from full_runs.trainer.launch import dismiss
@@ -70,7 +72,7 @@ async def run_config(
     finally:
         if config.trainer_nodes > 1:
             dismiss(out / "trainer", uuid.uuid4().hex)
-        if isinstance(world, TextWorld):
+        if not isinstance(world, GameWorld):
             await world.close()
         # An interrupted run is a run too: what it recorded can be read and reported.
         keep(out, config, arm=arm, whole=whole)
@@ -92,11 +94,11 @@ def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:
     )
 
 
-def world_of(config: FullConfig) -> GameWorld | TextWorld:
+def world_of(config: FullConfig) -> GameWorld | TextWorld | VerifiersWorld:
     """What is played.
 
     Raises:
-        BadInputError: a file, the tokenizer, the sandbox or an extra cannot be used.
+        BadInputError: a file, the tokenizer, the sandbox, an extra or an environment cannot be used.
     """
     match config.world:
         case Addition():
@@ -110,6 +112,14 @@ def world_of(config: FullConfig) -> GameWorld | TextWorld:
         case _:
             assert config.model is not None  # the configuration is checked
             try:
+                if isinstance(config.world, Verifiers):
+                    return verifiers_world(
+                        config.world,
+                        ModelTokenizer(config.model, chat_template=True).chat(),
+                        seed=config.seed,
+                        max_prompt_tokens=config.max_prompt_tokens,
+                        max_response_tokens=config.max_response_tokens,
+                    )
                 return text_world(
                     config.world,
                     ModelTokenizer(config.model, chat_template=config.world.chat_template),
@@ -135,7 +145,7 @@ def api_key(config: FullConfig, variables: Mapping[str, str]) -> str | None:
     return variables[name]
 
 
-def starting_model(config: FullConfig, world: GameWorld | TextWorld) -> Path:
+def starting_model(config: FullConfig, world: GameWorld | TextWorld | VerifiersWorld) -> Path:
     """A folder: the user's, the hub model's, or the tiny model's, taught or from the cache."""
     if not isinstance(world, GameWorld):
         assert config.model is not None

@@ -11,7 +11,7 @@ from full_runs.configs.gpus import OnGpus
 from full_runs.configs.hosts import OnHosts
 from full_runs.configs.language import Language
 from full_runs.configs.placement import Placement, placed
-from full_runs.configs.text_worlds import Questions, ReasoningGym
+from full_runs.configs.text_worlds import Questions, ReasoningGym, Verifiers
 from simulator.config import PipelineConfig, StalenessRule, staleness_rule
 from simulator.config.staleness import BoundedLag
 from simulator.lab.names import CRITICS, SINGLE, EstimatorName
@@ -45,7 +45,9 @@ class Lookup(_Record):
     observation_tokens: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-World: TypeAlias = Annotated[Addition | Lookup | Questions | ReasoningGym, Field(discriminator="kind")]
+World: TypeAlias = Annotated[
+    Addition | Lookup | Questions | ReasoningGym | Verifiers, Field(discriminator="kind")
+]
 
 
 @final
@@ -136,7 +138,7 @@ class FullConfig(OnHosts, OnGpus, Language, Computing):
     def _suits_its_model(self) -> None:
         if self.model is None and self.gpus:
             raise ValueError(f"gpus is {self.gpus} and model None: the tiny model is for processors")
-        if (self.model is None) is isinstance(self.world, Questions | ReasoningGym):
+        if (self.model is None) is isinstance(self.world, Questions | ReasoningGym | Verifiers):
             raise ValueError(
                 f"world is {self.world.kind} and model {self.model}: a model with a tokenizer answers"
                 " questions, the tiny one plays"

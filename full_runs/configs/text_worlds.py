@@ -1,4 +1,4 @@
-"""What can be set about questions in words, which models with a tokenizer answer?"""
+"""What can be set about questions and conversations in words, which models with a tokenizer answer?"""
 
 from __future__ import annotations
 
@@ -66,3 +66,21 @@ class ReasoningGym(_Text):
     dataset: str = "chain_sum"
     settings: Settings = {}
     """Of the data set, by name."""
+
+
+@final
+class Verifiers(_Record):
+    """An environment of the library verifiers (0.1.11 to 0.3), scored by its own rubric."""
+
+    kind: Literal["verifiers"] = "verifiers"
+    id: Annotated[str, Field(min_length=1)]
+    """That `verifiers.load_environment` is given."""
+    args: Settings = {}
+    """Of the environment, by name."""
+    python: str | None = None
+    """An interpreter that has verifiers and the environment; None is the one that runs this."""
+    workers: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Processes; each plays any number of rollouts, of which one at a time computes."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that it may see besides the path, the home folder and the language."""
+    load_timeout_s: Annotated[float, Field(gt=0, le=1e5)] = 300.0

@@ -1,7 +1,6 @@
 """Whose questions? The user's: a file with a question and its answer on each line.
 
-*Choices*: without a file of held-out questions, every tenth of them is held out and never trained on.
-Training goes through all others in a random order, and through another order each time.
+Which of them is asked when, and which never in training: `order`.
 """
 
 from __future__ import annotations
@@ -9,16 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, final
-
-import numpy as np
+from typing import Any, final
 
 from full_runs.tasks.answers import Fallback, answer_of, is_right
-from full_runs.tasks.environment import HELD_OUT
-
-_TENTH: Final = 10
+from full_runs.tasks.order import TENTH, Order
 
 
 @final
@@ -94,26 +88,18 @@ class Questions:
         fallback: Fallback,
         seed: int,
     ) -> None:
-        if held_out is None:
-            if len(trained) < _TENTH:
-                raise ValueError(
-                    f"{len(trained)} questions: with fewer than {_TENTH} none can be held out; name a file in"
-                    " held_out_path"
-                )
-            held_out = trained[_TENTH - 1 :: _TENTH]
-            trained = [question for place, question in enumerate(trained) if place % _TENTH != _TENTH - 1]
-        self.trained = tuple(trained)
-        self.held_out = tuple(held_out)
+        if held_out is None and len(trained) < TENTH:
+            raise ValueError(
+                f"{len(trained)} questions: with fewer than {TENTH} none can be held out; name a file in"
+                " held_out_path"
+            )
+        self._order = Order(trained, held_out, seed=seed)
+        self.trained, self.held_out = self._order.trained, self._order.held_out
         self._fallback: Fallback = fallback
-        self._seed = seed
-        self._order = lru_cache(maxsize=4)(self._new_order)
 
     def of(self, prompt_id: int) -> Question:
         """The question that a number stands for."""
-        if prompt_id >= HELD_OUT:
-            return self.held_out[(prompt_id - HELD_OUT) % len(self.held_out)]
-        epoch, place = divmod(prompt_id, len(self.trained))
-        return self.trained[self._order(epoch)[place]]
+        return self._order.of(prompt_id)
 
     async def question(self, prompt_id: int, /) -> str:
         return self.of(prompt_id).prompt
@@ -123,7 +109,3 @@ class Questions:
 
     async def close(self) -> None:
         pass  # nothing runs
-
-    def _new_order(self, epoch: int) -> list[int]:
-        order: list[int] = np.random.default_rng([self._seed, epoch]).permutation(len(self.trained)).tolist()
-        return order

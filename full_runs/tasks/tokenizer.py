@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, final
 
+from full_runs.tasks.chat import ChatTemplate
+
 
 class Tokenizer(Protocol):
     """What a world of text needs."""
@@ -55,6 +57,10 @@ class ModelTokenizer:
         self.ends: tuple[int, ...] = self._ends(model)
         if not self.ends:
             raise ValueError(f"model {model}: its tokenizer has no token that ends a text")
+
+    def chat(self) -> ChatTemplate:
+        """The same for conversations."""
+        return ChatTemplate(self._words, self.ends)
 
     def prompt(self, question: str, /) -> tuple[int, ...]:
         if not self._chat:
