@@ -57,6 +57,19 @@ SOURCES = {
                 dataset=rows, rubric=vf.Rubric(funcs=[soon]), max_turns=max_turns, system_prompt="Guess."
             )
         """,
+    # Several turns of anything; as many as there were are the reward.
+    "chatting": """
+        class Chatting(vf.MultiTurnEnv):
+            async def env_response(self, messages, state, **kwargs):
+                return [{"role": "user", "content": "go on"}]
+
+        def turns(completion):
+            return float(len([one for one in completion if one["role"] == "assistant"]))
+
+        def load_environment():
+            rows = Dataset.from_list([{"question": str(n), "answer": ""} for n in range(60)])
+            return Chatting(dataset=rows, rubric=vf.Rubric(funcs=[turns]), max_turns=2)
+        """,
     # Tools: the answer is in one of them.
     "looked_up": """
         SEEN = {f"k{n}": f"v{n}" for n in range(20)}
