@@ -1,7 +1,7 @@
 #!/bin/bash
 # Qwen3-30B-A3B on 4 nodes of 8 GPUs: nodes 0-2 train (24 ranks), node 3 decodes (4 engines of 2 GPUs).
-# An example, never executed: no cluster was available. `policylag full` does not yet reach other hosts; it refuses
-# this configuration after the plan, and names what is missing. See README.md beside this file.
+# An example, never executed: no cluster was available. Its parts were, over loopback on one host without GPUs; see
+# README.md beside this file.
 #SBATCH --job-name=policylag
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -13,18 +13,23 @@ set -euo pipefail
 
 CONFIG=qwen3-30b-a3b-32gpu
 MODEL=Qwen/Qwen3-30B-A3B
-OUT=${OUT:-runs/$CONFIG}  # on a file system that all nodes see
+QUESTIONS=${QUESTIONS:-questions.jsonl}
+# Both on a file system that all nodes see: engines read weights there, trainers checkpoints.
+OUT=${OUT:-$PWD/runs/$CONFIG}
+export HF_HOME=${HF_HOME:-$PWD/hub}
 TRAINER_NODES=3
 
 # A plan that cannot fit ends the job here, with status 2.
 policylag full "$CONFIG" --dry-run
 
 mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-TRAINERS=$(IFS=,; echo "${HOSTS[*]:0:$TRAINER_NODES}")
 ENGINES=${HOSTS[$TRAINER_NODES]}
-mkdir -p "$OUT/trainer"
+# vLLM and the controller read it from the environment; it is on no command line and in no file.
+VLLM_API_KEY=$(head -c 32 /dev/urandom | base64)
+export VLLM_API_KEY
 
 # Four engines on one node, each with two GPUs and a port of its own.
+URLS=()
 for ENGINE in 0 1 2 3; do
     # Exported here: --export parts its list at commas.
     CUDA_VISIBLE_DEVICES="$((2 * ENGINE)),$((2 * ENGINE + 1))" srun --nodes=1 --ntasks=1 --nodelist="$ENGINES" --overlap \
@@ -35,13 +40,15 @@ for ENGINE in 0 1 2 3; do
         --gpu-memory-utilization 0.9 --logprobs-mode processed_logprobs --enable-scale-out \
         --worker-extension-cls full_runs.engine.extension.TakesWeights \
         --generation-config vllm --enable-prefix-caching &
+    URLS+=("http://$ENGINES:$((8000 + ENGINE))")
 done
 
-# 24 ranks over three nodes.
-srun --nodes=$TRAINER_NODES --ntasks=$TRAINER_NODES --nodelist="$TRAINERS" --overlap \
-    torchrun --nnodes=$TRAINER_NODES --nproc-per-node=8 --rdzv-backend=c10d \
-    --rdzv-endpoint="${HOSTS[0]}:29500" --rdzv-id="$SLURM_JOB_ID" \
-    -m full_runs.trainer.worker --folder "$OUT/trainer" &
+# The trainer's other nodes. They start their ranks whenever the controller starts its own, after a failure too.
+for NODE in $(seq 1 $((TRAINER_NODES - 1))); do
+    srun --nodes=1 --ntasks=1 --nodelist="${HOSTS[$NODE]}" --overlap \
+        python -m full_runs.trainer.join --folder "$OUT/trainer" --node "$NODE" &
+done
 
-# The controller. Refused so far: it starts trainer and engines on its own host only.
-policylag full "$CONFIG" --out "$OUT"
+# The controller and the trainer's first node: this one, where SLURM runs the script.
+policylag full "$CONFIG" --out "$OUT" --world.path "$QUESTIONS" --rendezvous "${HOSTS[0]}:29500" \
+    --engine-urls "${URLS[@]}" --engine-api-key-variable VLLM_API_KEY

@@ -1,6 +1,7 @@
 """The examples for clusters ask for what the configuration is planned for; a cluster has not seen them."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 import pytest
 
 import full_runs
+from full_runs.command import ask
 from full_runs.configs.ready import READY
 from full_runs.engine.launch import ServerOptions, command
+from full_runs.plan.missing import missing
 
 FOLDER = Path(full_runs.__file__).parent / "configs" / "examples"
 NAME = "qwen3-30b-a3b-32gpu"
@@ -45,8 +48,7 @@ def test_slurm_asks_for_the_planned_gpus() -> None:
     assert nodes * gpus == CONFIG.gpus
     assert gpus == CONFIG.gpus_per_node
     trainers = int(re.search(r"^TRAINER_NODES=(\d+)", SLURM, re.M)[1])
-    ranks = int(re.search(r"--nproc-per-node=(\d+)", SLURM)[1])
-    assert trainers * ranks == CONFIG.ranks
+    assert trainers == CONFIG.trainer_nodes
     engines = re.search(r"for ENGINE in ([\d ]+);", SLURM)[1].split()
     assert len(engines) == CONFIG.engines
     assert len(engines) * CONFIG.tensor_parallel == (nodes - trainers) * gpus
@@ -54,14 +56,58 @@ def test_slurm_asks_for_the_planned_gpus() -> None:
 
 def test_kueue_asks_for_the_planned_gpus() -> None:
     jobs = kueue_jobs()
-    wanted = {"trainer": CONFIG.ranks, "engines": CONFIG.engines * CONFIG.tensor_parallel}
+    a_node = CONFIG.ranks // CONFIG.trainer_nodes
+    wanted = {
+        "controller": a_node,
+        "joined": CONFIG.ranks - a_node,
+        "engines": CONFIG.engines * CONFIG.tensor_parallel,
+    }
+    assert jobs.keys() == wanted.keys()
     for name, gpus in wanted.items():
-        spec = jobs[name]
-        (container,) = spec["template"]["spec"]["containers"]
-        assert spec["parallelism"] == spec["completions"]
-        assert spec["parallelism"] * container["resources"]["limits"]["nvidia.com/gpu"] == gpus
-    args = jobs["trainer"]["template"]["spec"]["containers"][0]["args"]
-    assert f"--nnodes={jobs['trainer']['parallelism']}" in args
+        (container,) = jobs[name]["template"]["spec"]["containers"]
+        pods = jobs[name].get("parallelism", 1)
+        assert pods == jobs[name].get("completions", 1)
+        assert pods * container["resources"]["limits"]["nvidia.com/gpu"] == gpus
+
+
+def controllers_words(text: str) -> list[str]:
+    """After `policylag full`, in the command that is no dry run, as a shell would part them."""
+    (found,) = re.findall(r"policylag full (?:\S+) (--out .*?--engine-api-key-variable \w+)", text, re.S)
+    return shlex.split(found.replace("\\\n", " "))
+
+
+def test_the_controllers_settings_are_possible(tmp_path: Path) -> None:
+    """Read as `policylag full` reads them, with host names in place of SLURM's variables."""
+    urls = [f"http://node-3:{8000 + engine}" for engine in range(4)]
+    slurm = " ".join(controllers_words(SLURM)).replace("${URLS[@]}", " ".join(urls))
+    spoken = slurm.replace("${HOSTS[0]}", "node-0").replace("$OUT", str(tmp_path / "s")).split()
+    kueue = " ".join(controllers_words(KUEUE)).replace("/shared/run", str(tmp_path / "k")).split()
+    for words in (spoken, kueue):
+        config = ask([NAME, *words]).config
+        assert len(config.engine_urls) == len(set(config.engine_urls)) == CONFIG.engines
+        assert missing(config, seen=lambda: 8, vllm=lambda: "vllm", variables={"VLLM_API_KEY": "x"}) == []
+    assert 'URLS+=("http://$ENGINES:$((8000 + ENGINE))")' in SLURM
+
+
+def test_kueues_addresses_are_those_of_its_pods() -> None:
+    """JobSet names a pod JOBSET-JOB-REPLICA-INDEX, in the domain of the JobSet."""
+    jobs = kueue_jobs()
+    pods = {
+        f"policylag-{name}-0-{index}.policylag"
+        for name, spec in jobs.items()
+        for index in range(spec.get("parallelism", 1))
+    }
+    words = controllers_words(KUEUE)
+    named = [re.sub(r"^http://|:\d+$", "", word) for word in words if ".policylag:" in word]
+    assert len(named) == 1 + CONFIG.engines
+    assert set(named) <= pods
+
+
+@pytest.mark.parametrize("text", [SLURM, KUEUE], ids=["slurm", "kueue"])
+def test_nodes_join_the_folder_of_the_run(text: str) -> None:
+    (folder,) = re.findall(r"full_runs.trainer.join --folder (\S+)", text)
+    out = controllers_words(text)[1]
+    assert folder.strip('"') == f"{out}/trainer"
 
 
 @pytest.mark.parametrize("text", [SLURM, KUEUE], ids=["slurm", "kueue"])
