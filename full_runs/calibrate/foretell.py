@@ -66,8 +66,9 @@ def _under_way_s(rollouts: pd.DataFrame, part: Part) -> float:
     """Seconds of the part that rollouts had a slot, added up, whatever was done in it.
 
     Not the slots' own intervals: one log calls a slot busy while a request is on its way, another does not.
+    What only measures is in the log of a simulation alone.
     """
-    own = rollouts.loc[rollouts["started_s"].notna()]
+    own = rollouts.loc[rollouts["started_s"].notna() & (rollouts["status"] != "validation")]
     begun_s = own["started_s"]
     if "environment_s" in own:  # its environment was there before the engine was asked
         before_s = begun_s - own["environment_s"].fillna(0)
