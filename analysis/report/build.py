@@ -95,11 +95,16 @@ def report_for_study(
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
         pictures=registered.get("pictures", ()),
-        title=title or str(registered.get("title") or folders[0].resolve().name),
+        title=title or str(registered.get("title") or _named(folders)),
         made_by=provenance(read_json(folders[0] / "meta.json")) | absent(names_of_missing(folders[0])),
         commands=commands(folders),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
+
+
+def _named(folders: Sequence[Path]) -> str:
+    first, *others = (folder.resolve().name for folder in folders)
+    return f"{first} and {len(others)} more" if others else first
 
 
 def judged(

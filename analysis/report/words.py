@@ -42,6 +42,8 @@ def headline(
             f"{ranked.index[0]} ends at {_plain(score)} {row['final_score']:.3f} "
             f"({row['collapsed']:.0f} of {row['measured']:.0f} seeds collapsed)."
         )
+    elif len(table) > 1:
+        said.append(_from_least_to_most(table))
     else:
         arm, row = table.index[0], table.iloc[0]
         said.append(
@@ -69,6 +71,18 @@ def missing_runs(found: int, registered: int | None) -> str:
 def absent(missing: Sequence[str]) -> dict[str, str]:
     """Which registered runs are not there, by name: nothing of them is in any number."""
     return {"missing runs": ", ".join(missing)} if missing else {}
+
+
+def _from_least_to_most(table: pd.DataFrame) -> str:
+    lags = table["mean_lag"].sort_values(kind="stable")
+    idle = [
+        f"{name} {table[column].min():.0%} to {table[column].max():.0%} idle"
+        for name, column in (("trainers", "trainer_idle"), ("engines", "engine_idle"))
+    ]
+    return (
+        f"Mean lag from {lags.iloc[0]:.2f} updates ({lags.index[0]}) to {lags.iloc[-1]:.2f}"
+        f" ({lags.index[-1]}); {', '.join(idle)}."
+    )
 
 
 def _plain(score: str) -> str:

@@ -192,6 +192,19 @@ def test_a_single_run_that_only_kept_time_has_a_report_too(tmp_path):
     assert "accuracy" not in words.lower().replace("final accuracy", "")  # a dash in the table, no more
 
 
+def test_runs_that_only_kept_time_are_told_from_the_least_lag_to_the_most(tmp_path):
+    for name, lag in (("old", 2), ("new", 1)):
+        recorded(None, lag=lag).log().write(tmp_path / name, meta={"seed": 3})
+    report = report_for_study(tmp_path / "old", tmp_path / "new")
+    assert report.title == "old and 1 more"
+    lags = report.table["mean_lag"]
+    assert report.headline == (
+        f"Mean lag from {lags['new']:.2f} updates (new) to {lags['old']:.2f} (old);"
+        " trainers 25% to 25% idle, engines 75% to 75% idle."
+    )
+    assert lags["new"] < lags["old"]
+
+
 def test_runs_side_by_side_need_no_study(tmp_path):
     for name in ("a", "b"):
         recorded(RISE).log().write(tmp_path / name, meta={"seed": 0})
