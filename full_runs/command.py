@@ -24,8 +24,9 @@ class FullOptions(Options):
     """Where things come from and where they go, and whether anything is started."""
 
     dry_run: bool = False
-    """Start nothing: say what a run on GPUs takes (memory, times) and gives (lag, idleness), or what cannot
-    fit."""
+    """Start nothing: say what a run takes (memory, times) and gives (lag, idleness), or what cannot fit."""
+    times_from: Path | None = None
+    """With dry_run, on processors: a folder that `policylag calibrate --out` wrote, for times and lag."""
 
 
 @final
@@ -58,6 +59,9 @@ def ask(words: list[str]) -> Asked:
     name, config, options = read_experiment(words, READY, FullOptions(), command="full", about=about)
     if options.lengths_csv is not None:
         raise BadInputError("full: lengths_csv has no meaning here, lengths are what the model makes of them")
+    if options.times_from is not None and (config.gpus or not options.dry_run):
+        why = f"gpus is {config.gpus}, whose times are on paper" if config.gpus else "dry_run is not given"
+        raise BadInputError(f"full: times_from ({options.times_from}) has no meaning: {why}")
     if options.dry_run:
         if options.out is not None:
             raise BadInputError(f"full: dry_run writes nothing: out ({options.out}) has no meaning")
@@ -70,13 +74,18 @@ def planned(asked: Asked) -> str:
     """What a run would take and give, as text or JSON; nothing is started.
 
     Raises:
-        BadInputError: it cannot fit, or is not on GPUs.
+        BadInputError: it cannot fit, or a file cannot be used.
     """
-    from full_runs.plan.dry_run import plan
-    from full_runs.plan.words import text, to_json
+    config, options = asked.config, asked.options
+    if config.gpus:
+        from full_runs.plan import dry_run, words
 
-    found = plan(asked.config, silent=asked.options.silent)
-    return (to_json if asked.options.json else text)(asked.name, found)
+        paper = dry_run.plan(config, silent=options.silent)
+        return (words.to_json if options.json else words.text)(asked.name, paper)
+    from full_runs.plan import processors, processors_words
+
+    plan = processors.plan(config, options.times_from, silent=options.silent)
+    return (processors_words.to_json if options.json else processors_words.text)(asked.name, plan)
 
 
 def conduct(asked: Asked) -> Asked:

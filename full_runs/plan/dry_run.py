@@ -10,7 +10,7 @@ from full_runs.plan.architecture import Architecture, architecture
 from full_runs.plan.engine_memory import capacity_tokens
 from full_runs.plan.expected import SEEDS, Expected, expected
 from full_runs.plan.fits import Memory, engine_memory, refusals, share_of, trainer_memory
-from simulator.command_line import BadInputError, bad_input
+from simulator.command_line import bad_input
 from simulator.progress import progress
 
 
@@ -37,14 +37,10 @@ def plan(config: FullConfig, *, silent: bool = True) -> Plan:
     """Check and simulate; nothing is started or downloaded.
 
     Raises:
-        BadInputError: processors, an unknown model, or something that cannot fit, with its numbers.
+        BadInputError: an unknown model, or something that cannot fit, with its numbers.
     """
-    if config.model is None or not config.gpus:
-        raise BadInputError(
-            "full: dry_run plans GPUs, and gpus is 0 (qwen3-8b-8gpu, say, has 8); how fast processors are is"
-            " measured: run it, then `policylag calibrate RUN`"
-        )
     with bad_input("full: "):
+        assert config.model is not None  # the configuration is checked: it has GPUs
         model = architecture(config.model)
         if why := refusals(config, model):
             raise ValueError(f"this cannot fit: {'; '.join(why)}")

@@ -85,7 +85,7 @@ def expected(
         ValueError: no room for keys and values.
     """
     timed_pipeline = pipeline_of(config, model)
-    updates = _simulated_updates(config)
+    updates = simulated_updates(config)
     # Real engines stand still for a push.
     rule = dataclasses.replace(
         config.rule(), on_sync=OnSync(running=config.keys_at_push, pauses_engines=True)
@@ -121,7 +121,7 @@ def expected(
     )
 
 
-def _simulated_updates(config: FullConfig) -> int:
+def simulated_updates(config: FullConfig) -> int:
     """Whole pushes, and enough of them to measure."""
     push = config.updates_per_push
     wanted = max(LEAST_UPDATES * push, min(UPDATES, config.updates))

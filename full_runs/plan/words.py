@@ -11,6 +11,7 @@ from analysis.report.terminal import Terminal
 from full_runs.plan.dry_run import Plan
 from full_runs.plan.expected import SEEDS
 from full_runs.plan.fits import Memory
+from simulator.planner.measure import Numbers
 
 NEVER_RUN: Final = (
     "On paper: no run on GPUs has been executed so far, and none of these numbers was compared with one."
@@ -50,15 +51,27 @@ def text(name: str, plan: Plan) -> str:
         ("engines compute keys again after it (s)", f"{found.recompute_s:.1f}"),
     ):
         times.add_row(what, value)
-    lag = Table("simulated", "mean", "95 % ±", title=f"{SEEDS} simulations of {found.updates} updates")
-    for field, what in SHOWN.items():
-        seen = found.simulated[field]
-        lag.add_row(what, f"{seen.mean:,.3g}", f"{seen.half_width:.2g}")
-    lag.add_row("one update (s)", f"{3600 / found.simulated['updates_per_hour'].mean:,.1f}", "")
     terminal = Terminal()
     with terminal.capture() as said:
-        terminal.print(_opening(plan), memory, times, lag, NEVER_RUN)
+        terminal.print(
+            _opening(plan), memory, times, simulated_table(found.simulated, found.updates), NEVER_RUN
+        )
     return said.get().rstrip()
+
+
+def simulated_table(simulated: Numbers, updates: int) -> Table:
+    """What simulations came to."""
+    table = Table("simulated", "mean", "95 % ±", title=f"{SEEDS} simulations of {updates} updates")
+    for field, what in SHOWN.items():
+        seen = simulated[field]
+        table.add_row(what, f"{seen.mean:,.3g}", f"{seen.half_width:.2g}")
+    table.add_row("one update (s)", f"{3600 / simulated['updates_per_hour'].mean:,.3g}", "")
+    return table
+
+
+def simulated_json(simulated: Numbers) -> dict[str, dict[str, float]]:
+    """The same numbers."""
+    return {field: {"mean": seen.mean, "half_width": seen.half_width} for field, seen in simulated.items()}
 
 
 def to_json(name: str, plan: Plan) -> str:
@@ -83,10 +96,7 @@ def to_json(name: str, plan: Plan) -> str:
             "push_s": found.push_s,
             "recompute_s": found.recompute_s,
             "update_s": 3600 / found.simulated["updates_per_hour"].mean,
-            "simulated": {
-                field: {"mean": seen.mean, "half_width": seen.half_width}
-                for field, seen in found.simulated.items()
-            },
+            "simulated": simulated_json(found.simulated),
             "simulations": SEEDS,
             "simulated_updates": found.updates,
         },

@@ -21,19 +21,26 @@ class TinyModel(BaseModel):
     seed: int = 0
 
 
+def outline(sizes: TinyModel) -> dict[str, int]:
+    """The sizes as transformers calls them."""
+    return {
+        "hidden_size": sizes.width,
+        "intermediate_size": 2 * sizes.width,
+        "num_hidden_layers": sizes.depth,
+        "num_attention_heads": sizes.heads,
+        "num_key_value_heads": max(1, sizes.heads // 2),
+        # An engine's attention kernels want a head of 32 numbers at least.
+        "head_dim": max(32, sizes.width // sizes.heads),
+    }
+
+
 def made(sizes: TinyModel, *, vocabulary: int, positions: int) -> Any:
     """A Qwen3 with random weights, in single precision; input and output embeddings are tied."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
         vocab_size=vocabulary,
-        hidden_size=sizes.width,
-        intermediate_size=2 * sizes.width,
-        num_hidden_layers=sizes.depth,
-        num_attention_heads=sizes.heads,
-        num_key_value_heads=max(1, sizes.heads // 2),
-        # An engine's attention kernels want a head of 32 numbers at least.
-        head_dim=max(32, sizes.width // sizes.heads),
+        **outline(sizes),
         max_position_embeddings=max(positions, 32),
         tie_word_embeddings=True,
         bos_token_id=None,

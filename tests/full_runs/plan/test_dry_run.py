@@ -76,7 +76,8 @@ def test_json_is_one_object_of_consistent_numbers(capsys: pytest.CaptureFixture[
         (["--tokens-at-once", "100"], ["tokens_at_once (100)", "max_response_tokens (8192)"]),
         (["--model", "Qwen/Qwen4"], ["Qwen/Qwen4", "Qwen/Qwen3-8B"]),
         (["--model", "None"], ["gpus is 8", "for processors"]),
-        (["--gpus", "0"], ["gpus is 0", "calibrate"]),
+        (["--gpus", "0"], ["a rollout of 9,216 tokens", "engine_cache_gb (1)"]),
+        (["--times-from", "x"], ["times_from (x)", "gpus is 8"]),
         (["--out", "x"], ["out (x)"]),
         (["--tensor-parallel", "3", "--engines", "2", "--gpus", "12"], ["tensor_parallel (3)", "32"]),
         (["world:addition"], ["world is addition"]),
@@ -96,10 +97,6 @@ def test_a_folder_with_a_model_of_a_few_numbers_is_refused(
     (nowhere / "config.json").write_text(json.dumps(as_config(SMALL)))
     line = refused(["qwen3-0.6b-1gpu", "--dry-run", "--model", str(nowhere)], capsys)
     assert f"{SMALL.total:,} parameters" in line
-
-
-def test_processors_are_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "calibrate" in refused(["tiny-cpu", "--dry-run"], capsys)
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
