@@ -1,8 +1,7 @@
 """How does one talk to the processes that play verifiers environments? JSON lines through pipes.
 
-*Choices*: a process is given the variables in `ALWAYS` and those that the user names, no others. One that
-does not answer at all is ended, and what it played has failed; the next rollout starts another. Each line
-has at most 64 MiB.
+*Choices*: one that does not answer at all is ended, and what it played has failed; the next rollout starts
+another. Each line has at most 64 MiB.
 
 References:
     https://github.com/PrimeIntellect-ai/verifiers
@@ -13,97 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import subprocess
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, final
 
-_WORKER: Final = str(Path(__file__).with_name("verifiers_worker.py"))
+from full_runs.tasks.verifiers_environment import VerifiersEnvironment, VerifiersError, ready
+
 _LINE_BYTES: Final = 1 << 26
 _ANSWER_S: Final = 10.0
 """A process that answers nothing for so long stands still: its rollouts share one event loop."""
 _END_S: Final = 5.0
 """For it to tear down what its environment holds."""
-ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
-
-
-class VerifiersError(RuntimeError):
-    """The environment, its rubric or its process failed."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """Which environment, and where.
-
-    Args:
-        name: that `verifiers.load_environment` is given.
-        args: the environment's own.
-        python: an interpreter with verifiers and the environment; empty: this one.
-        variables: names of environment variables that it may see.
-        load_s: seconds that loading it may take.
-    """
-
-    name: str
-    args: Mapping[str, Any] = field(default_factory=dict)
-    python: str = ""
-    variables: tuple[str, ...] = ()
-    load_s: float = 300.0
-
-    def command(self, **more: bool) -> list[str]:
-        told = {"id": self.name, "args": dict(self.args), **more}
-        # -P: our modules beside the worker's do not hide others of their names.
-        return [self.python or sys.executable, "-P", _WORKER, json.dumps(told)]
-
-    def environ(self) -> dict[str, str]:
-        seen = {name: os.environ[name] for name in (*ALWAYS, *self.variables) if name in os.environ}
-        return {"VF_LOG_LEVEL": "WARNING", "HF_HUB_DISABLE_PROGRESS_BARS": "1"} | seen
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """What the environment said of itself."""
-
-    kind: str
-    version: str
-    trained: int
-    held_out: int | None
-
-
-def describe(played: Played) -> Described:
-    """Load the environment once, before a run begins.
-
-    Raises:
-        VerifiersError: it cannot be loaded, or played.
-    """
-    try:
-        done = subprocess.run(
-            played.command(only_describe=True), env=played.environ(), stdin=subprocess.DEVNULL, stdout=PIPE,
-            timeout=played.load_s, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise VerifiersError(f"{played.name} was not loaded in {played.load_s:g} s") from None
-    except OSError as error:
-        raise VerifiersError(f"python {played.python}: {error}") from None
-    if not done.stdout:
-        raise VerifiersError(f"{played.name}: its process ended with status {done.returncode}")
-    ready = _ready(json.loads(done.stdout.splitlines()[0]), played)
-    if not ready["trained"]:
-        raise VerifiersError(f"{played.name} has no dataset to train on")
-    return Described(
-        kind=ready["class"], version=ready["version"], trained=ready["trained"], held_out=ready["held_out"]
-    )
-
-
-def _ready(said: Mapping[str, Any], played: Played) -> Any:
-    if "refused" in said:
-        raise VerifiersError(f"{played.name}: {said['refused']}")
-    return said["ready"]
 
 
 @final
@@ -111,11 +30,11 @@ class Link:
     """One process, started when it is first needed, and again when it has ended.
 
     Args:
-        played: what it plays.
+        environment: what it plays.
     """
 
-    def __init__(self, played: Played) -> None:
-        self._played = played
+    def __init__(self, environment: VerifiersEnvironment) -> None:
+        self._environment = environment
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -167,34 +86,38 @@ class Link:
         finally:
             self._waiting.pop(rollout, None)
         if "failed" in answer:
-            raise VerifiersError(f"{self._played.name}: {answer['failed']}")
+            raise VerifiersError(f"{self._environment.name}: {answer['failed']}")
         return answer
 
+    def _runs(self) -> bool:
+        """Its last line has not come yet; it ends a moment after that."""
+        return self._process is not None and self._reading is not None and not self._reading.done()
+
     def _send(self, fact: Mapping[str, Any]) -> None:
-        if self._process is None or self._process.returncode is not None:
-            raise VerifiersError(f"{self._played.name}: its process has ended")
+        if self._process is None or not self._runs():
+            raise VerifiersError(f"{self._environment.name}: its process has ended")
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(fact).encode() + b"\n")
 
     async def _ready(self) -> None:
         async with self._starting:
-            if self._process is not None and self._process.returncode is None:
+            if self._runs():
                 return
             await self._end()
             self._process = process = await asyncio.create_subprocess_exec(
-                *self._played.command(), env=self._played.environ(), stdin=PIPE, stdout=PIPE,
-                limit=_LINE_BYTES,
+                *self._environment.command(), env=self._environment.environ(), stdin=PIPE, stdout=PIPE,
+                limit=_LINE_BYTES, start_new_session=True,
             )  # fmt: skip
             assert process.stdout is not None
             try:
-                line = await asyncio.wait_for(process.stdout.readline(), self._played.load_s)
+                line = await asyncio.wait_for(process.stdout.readline(), self._environment.load_s)
                 if not line:
-                    raise VerifiersError(f"{self._played.name}: its process ended while it was loaded")
-                _ready(json.loads(line), self._played)
+                    raise VerifiersError(f"{self._environment.name}: its process ended while it was loaded")
+                ready(json.loads(line), self._environment)
             except BaseException as error:
                 await self._end()
                 if isinstance(error, TimeoutError):
-                    why = f"{self._played.name} was not loaded in {self._played.load_s:g} s"
+                    why = f"{self._environment.name} was not loaded in {self._environment.load_s:g} s"
                     raise VerifiersError(why) from None
                 raise
             self._reading = asyncio.create_task(self._read(process))

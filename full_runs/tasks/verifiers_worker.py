@@ -10,19 +10,24 @@ Versions 0.1.11 to 0.3 have `load_environment` and clients that can be passed in
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
+_DIE_WITH_PARENT: Final = 1
 Say = Callable[[Mapping[str, Any]], None]
 
 
 def main(told: Mapping[str, Any]) -> None:
     """Load the environment, say what it is, and serve until stdin closes."""
+    if sys.platform == "linux":  # whatever it is doing, it ends with whoever started it
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     # Only our lines pass through the pipes, whatever the environment reads and prints.
     questions, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

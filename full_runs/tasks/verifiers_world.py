@@ -8,6 +8,7 @@ of tokens: its rollout fails.
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -18,7 +19,13 @@ from full_runs.tasks.chat import Chat, Message, Tool
 from full_runs.tasks.environment import HELD_OUT, Ask, Step
 from full_runs.tasks.order import Order
 from full_runs.tasks.tool_calls import calls_of
-from full_runs.tasks.verifiers_link import Described, Link, Played, VerifiersError, describe
+from full_runs.tasks.verifiers_environment import (
+    Described,
+    VerifiersEnvironment,
+    VerifiersError,
+    describe,
+)
+from full_runs.tasks.verifiers_link import Link
 
 
 @final
@@ -26,7 +33,7 @@ class VerifiersWorld:
     """Rows of an environment's datasets, each played in a rollout of its own.
 
     Args:
-        played: which environment.
+        environment: which.
         described: its sizes. One without an evaluation dataset has every tenth row held out.
         chat: the model's tokenizer.
         workers: processes that play; each plays any number of rollouts, but one at a time computes.
@@ -40,7 +47,7 @@ class VerifiersWorld:
 
     def __init__(
         self,
-        played: Played,
+        environment: VerifiersEnvironment,
         described: Described,
         chat: Chat,
         *,
@@ -55,7 +62,7 @@ class VerifiersWorld:
         self.chat = chat
         self.max_prompt_tokens = max_prompt_tokens
         self.max_response_tokens = max_response_tokens
-        self._links = [Link(played) for _ in range(workers)]
+        self._links = [Link(environment) for _ in range(workers)]
         self._numbers = count()
 
     @property
@@ -74,8 +81,7 @@ class VerifiersWorld:
 
     async def close(self) -> None:
         """End the processes."""
-        for link in self._links:
-            await link.close()
+        await asyncio.gather(*(link.close() for link in self._links))
 
 
 @final
@@ -187,7 +193,7 @@ def verifiers_world(
         VerifiersError: it cannot be loaded, or played.
         ValueError: it has too few rows.
     """
-    played = Played(
+    environment = VerifiersEnvironment(
         name=asked.id,
         args=asked.args,
         python=asked.python or "",
@@ -195,8 +201,8 @@ def verifiers_world(
         load_s=asked.load_timeout_s,
     )
     return VerifiersWorld(
-        played,
-        describe(played),
+        environment,
+        describe(environment),
         chat,
         workers=asked.workers,
         seed=seed,

@@ -17,8 +17,7 @@ import pytest
 
 from full_runs.tasks.environment import HELD_OUT
 from full_runs.tasks.play import EnvironmentFailedError, Played, patient, play
-from full_runs.tasks.verifiers_link import Played as Environment
-from full_runs.tasks.verifiers_link import VerifiersError, describe
+from full_runs.tasks.verifiers_environment import VerifiersEnvironment, VerifiersError, describe
 from full_runs.tasks.verifiers_world import VerifiersWorld
 from tests.full_runs.tasks.byte_tokens import BEGIN, END, ByteChat
 from tests.full_runs.tasks.test_games import Scripted
@@ -37,13 +36,13 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
 
 
-def environment(name: str, *variables: str, **args: Any) -> Environment:
+def environment(name: str, *variables: str, **args: Any) -> VerifiersEnvironment:
     python = PYTHON or sys.executable
     seen = ("PYTHONPATH", "HF_DATASETS_CACHE", *variables)
-    return Environment(name=name, args=args, python=python, variables=seen)
+    return VerifiersEnvironment(name=name, args=args, python=python, variables=seen)
 
 
-def world(of: Environment, *, most: int = 400, workers: int = 1) -> VerifiersWorld:
+def world(of: VerifiersEnvironment, *, most: int = 400, workers: int = 1) -> VerifiersWorld:
     return VerifiersWorld(
         of, describe(of), ByteChat(), workers=workers, seed=1, max_prompt_tokens=100, max_response_tokens=most
     )  # fmt: skip
