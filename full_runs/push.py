@@ -1,27 +1,67 @@
 """How do new weights reach the engines while they decode, so that no engine ever serves a mixed set?
 
-    check names and shapes -> all engines stand still -> each takes the weights -> digests agree
-    -> (keys and values are thrown away) -> each is told the version -> all go on
+    check names and shapes -> all engines stand still -> each takes the weights and their version -> digests
+    agree -> (keys and values are thrown away) -> all go on
 
-An engine that fails on the way stays still and is tried again; one that fails for good is named and never
-goes on, so what it holds half-way is never sampled from. Requests stay in flight throughout.
+Weights travel in one of two ways: from a folder (`full_runs.push_folder`), or over the wire
+(`full_runs.push_wire`). An engine that fails on the way stays still and is tried again; one that fails for
+good is named and never goes on, so what it holds half-way is never sampled from. Requests stay in flight
+throughout.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 import torch
 
 from full_runs.engine import digests
 from full_runs.engine.client import EngineClient, EngineError, KeysAtPush
 
-Take: TypeAlias = Callable[[EngineClient], Awaitable[int]]
+Taken: TypeAlias = "list[dict[str, str]] | EngineError | ValueError"
+"""By an engine: what each of its workers took, a digest by name; or why it did not."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What one attempt gave."""
+
+    version: int
+    sent: Mapping[str, str]
+    """Digest of each tensor, by its published name."""
+    held: Mapping[str, str]
+    """Digest of each parameter of an engine of one process, by the engine's name."""
+    taken: Sequence[Taken]
+    """By each engine that was asked, in order."""
+
+
+class Weights(Protocol):
+    """New weights, and the way they travel."""
+
+    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype) -> None:
+        """Look at them before an engine is touched.
+
+        Args:
+            wanted: what an engine's model has.
+            dtype: that engines keep it in.
+
+        Raises:
+            ValueError: they are not this model's.
+        """
+        ...
+
+    async def give(self, engines: Sequence[EngineClient], version: int) -> Given:
+        """Give them to engines that stand still, and tell them the version."""
+        ...
+
+
+Prepare: TypeAlias = Callable[[int], Awaitable[Weights]]
+"""(version that the trainer holds) -> its weights, ready to be pushed."""
 
 
 @final
@@ -44,7 +84,7 @@ class Pushed:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pusher:
-    """Pushes folders of weights."""
+    """Pushes weights to engines."""
 
     wanted: digests.Shapes
     """Of the model that the engines were started with."""
@@ -56,58 +96,87 @@ class Pusher:
     dtype: torch.dtype = torch.float32
     """That engines keep weights in."""
 
-    async def push(self, engines: Sequence[EngineClient], folder: Path, version: int) -> Pushed:
-        """Give `folder`'s weights to all engines, as `version`.
+    async def push(self, engines: Sequence[EngineClient], weights: Weights, version: int) -> Pushed:
+        """Give the weights to all engines, as `version`.
 
         Raises:
-            ValueError: the folder's tensors are not the model's; no engine was touched.
+            ValueError: the tensors are not the model's; no engine was touched.
         """
-        folder = folder.resolve()
-        digests.check_inventory(digests.inventory(folder), self.wanted)
-        saved = await asyncio.to_thread(digests.saved_digests, folder)
-        held = await asyncio.to_thread(digests.held_digests, folder, self.dtype) if self.whole_engines else {}
+        await weights.ready(self.wanted, self.dtype)
         began_s = time.monotonic()
-
-        async def one(engine: EngineClient) -> int:
-            await engine.pause()
-            for taken in await engine.take_weights(str(folder)):
-                digests.check_taken(taken, saved, engine.url)
-            compared = 0
-            if self.whole_engines:
-                compared = digests.check_held(await engine.digests(), held, engine.url)
-                compared += await engine.check_products(str(folder))
-            if self.keys == "recompute":
-                await engine.forget_keys()
-            await engine.set_version(version)
-            return compared
-
-        found = await asyncio.gather(*(self._tried(one, engine) for engine in engines))
-        compared = [each for each in found if isinstance(each, int)]
-        failed = {place: str(each) for place, each in enumerate(found) if not isinstance(each, int)}
+        found: dict[int, int] = {}
+        failed: dict[int, Exception] = {}
+        left, tensors = list(range(len(engines))), 0
+        for _ in range(self.attempts):
+            given, done = await self._attempt([engines[place] for place in left], weights, version)
+            if given is not None:
+                version, tensors = given.version, max(tensors, len(given.sent))
+            for place, each in zip(left, done, strict=True):
+                if isinstance(each, int):
+                    found[place] = each
+                    failed.pop(place, None)
+                else:
+                    failed[place] = each
+            if not (left := sorted(failed)):
+                break
         going_on: list[int] = []
-        for place, engine in enumerate(engines):
-            if place in failed:
-                continue
+        for place in sorted(found):
             try:
-                await engine.resume()
+                await engines[place].resume()
                 going_on.append(place)
             except EngineError as error:
-                failed[place] = str(error)
+                failed[place] = error
         return Pushed(
             version=version,
             engines=tuple(going_on),
-            failed=tuple(sorted(failed.items())),
+            failed=tuple((place, str(why)) for place, why in sorted(failed.items())),
             stood_still_s=time.monotonic() - began_s,
-            tensors=len(saved),
-            compared=min(compared, default=0),
+            tensors=tensors,
+            compared=min(found.values(), default=0),
         )
 
-    async def _tried(self, one: Take, engine: EngineClient) -> int | Exception:
-        """What `one` returns, or the last error of so many attempts."""
-        for attempt in range(self.attempts):
-            try:
-                return await one(engine)
-            except (EngineError, ValueError) as error:
-                if attempt + 1 == self.attempts:
-                    return error
-        raise AssertionError("at least one attempt")
+    async def _attempt(
+        self, engines: Sequence[EngineClient], weights: Weights, version: int
+    ) -> tuple[Given | None, list[int | Exception]]:
+        """What was given, and of each engine how much of it could be compared, or why it does not hold it."""
+        why_not = await asyncio.gather(*map(_stands_still, engines))
+        done: list[int | Exception] = [why or 0 for why in why_not]
+        still = [place for place, why in enumerate(why_not) if why is None]
+        if not still:
+            return None, done
+        given = await weights.give([engines[place] for place in still], version)
+        checked = await asyncio.gather(
+            *(
+                self._checked(engines[place], taken, given)
+                for place, taken in zip(still, given.taken, strict=True)
+            )
+        )
+        for place, each in zip(still, checked, strict=True):
+            done[place] = each
+        return given, done
+
+    async def _checked(self, engine: EngineClient, taken: Taken, given: Given) -> int | Exception:
+        """How many parameters are compared."""
+        if isinstance(taken, Exception):
+            return taken
+        try:
+            for each in taken:
+                digests.check_taken(each, given.sent, engine.url)
+            compared = 0
+            if self.whole_engines:
+                compared = digests.check_held(await engine.digests(), given.held, engine.url)
+                compared += await engine.check_products()
+            if self.keys == "recompute":
+                await engine.forget_keys()
+        except (EngineError, ValueError) as error:
+            return error
+        return compared
+
+
+async def _stands_still(engine: EngineClient) -> EngineError | None:
+    """Why not."""
+    try:
+        await engine.pause()
+    except EngineError as error:
+        return error
+    return None

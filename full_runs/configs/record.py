@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias, final
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from full_runs.configs.computing import Computing
 from full_runs.configs.gpus import OnGpus
-from full_runs.configs.hosts import OnHosts
+from full_runs.configs.hosts import OnHosts, is_loopback
 from full_runs.configs.language import Language
 from full_runs.configs.placement import Placement, placed
 from full_runs.configs.text_worlds import Questions, ReasoningGym, Verifiers
@@ -78,6 +79,10 @@ class FullConfig(OnHosts, OnGpus, Language, Computing):
     rollouts_per_update: Count = 64
     updates: Count = 150
     updates_per_push: Count = 1
+    push_over: Literal["folder", "wire"] = "folder"
+    """New weights are written to a folder that engines read, or sent to them tensor by tensor."""
+    wire_timeout_s: Seconds = 60.0
+    """Of one tensor, and of joining: an engine that takes longer is given up, and started again."""
     updates_per_checkpoint: Count = 10
     """At least so many: a checkpoint follows a push. A run that was killed goes on from its last one."""
     measure_every: Count = 10
@@ -162,6 +167,12 @@ class FullConfig(OnHosts, OnGpus, Language, Computing):
             )
         if self.engine_urls and len(self.engine_urls) != self.engines:
             raise ValueError(f"engine_urls names {len(self.engine_urls)}, and engines is {self.engines}")
+        far = [url for url in self.engine_urls if not is_loopback(urlsplit(url).hostname or "")]
+        if self.push_over == "wire" and far and self.rendezvous is None:
+            raise ValueError(
+                f"push_over is wire, engine_urls names {far[0]}, which is not this host, and rendezvous is"
+                " None: engines join the trainer at its host"
+            )
         if not self.gpus:
             return
         wanted = self.ranks + self.engines * self.tensor_parallel

@@ -18,7 +18,8 @@ from full_runs.controller.journal import Journal, opened, rollout_row
 from full_runs.controller.measure import measured
 from full_runs.controller.records import Made
 from full_runs.controller.rollouts import Rollouts
-from full_runs.controller.training import Trainer, Training
+from full_runs.controller.training import Training
+from full_runs.controller.ways import Trainer, backend, way_of
 from full_runs.engine.digests import inventory
 from full_runs.engine.elsewhere import EXPERTS, Elsewhere
 from full_runs.engine.launch import ServerOptions
@@ -73,9 +74,10 @@ async def run(config: FullConfig, parts: Parts) -> None:
         for wake in wakes:
             wake()
 
+    way = way_of(config, parts.trainer, parts.model, parts.folder / "weights")
     engines = Engines(
         starts(config, parts, parts.world.most_tokens),
-        model=parts.model,
+        weights=way.start,
         pusher=pusher(config, parts.model),
         most_restarts=config.engine_restarts,
         slots=config.in_flight // config.engines,
@@ -94,14 +96,14 @@ async def run(config: FullConfig, parts: Parts) -> None:
     buffer.recall(past)
     training = Training(
         config, parts.trainer, engines, buffer, journal,
-        weights=parts.folder / "weights", checkpoints=parts.folder / "checkpoints",
+        prepare=way.prepare, checkpoints=parts.folder / "checkpoints",
         measure=functools.partial(measured, config, parts.world, engines, journal.clock),
     )  # fmt: skip
     rollouts = Rollouts(
         config, parts.world, engines, buffer, journal,
         trainer_version=lambda: training.version, changed=changed, past=past,
     )  # fmt: skip
-    training.crashed = lambda: rollouts.crashed
+    training.crashed = lambda: rollouts.crashed or engines.crashed
     if past.rollouts:
         parts.note(f"going on after update {past.version}")
     try:
@@ -156,6 +158,7 @@ def server_options(config: FullConfig, most_tokens: int, place: int) -> ServerOp
         # Prefixes are shared only if a push throws them away.
         prefix_caching=config.keys_at_push == "recompute",
         tensor_parallel=config.tensor_parallel,
+        weight_transfer=backend(config),
         gpus=tuple(number for _, number in on_gpus),
         gpu_memory=config.engine_memory,
         threads=config.engine_threads,

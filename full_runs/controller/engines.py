@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, final
 
 from full_runs.engine.client import EngineClient, EngineError
 from full_runs.engine.server import ServerDiedError
-from full_runs.push import Pushed, Pusher
+from full_runs.push import Pushed, Pusher, Weights
 
 
 class NoEngineError(RuntimeError):
@@ -76,7 +75,7 @@ class Engines:
 
     Args:
         starts: each starts a server, or finds one that runs, and does so again when it failed.
-        model: the starting weights, version 0. Newer ones are pushed: their folders come and go.
+        weights: the first, version 0.
         pusher: how weights reach them.
         most_restarts: of one engine, then it is taken out.
         slots: of each engine.
@@ -88,7 +87,7 @@ class Engines:
         self,
         starts: Sequence[Start],
         *,
-        model: Path,
+        weights: Weights,
         pusher: Pusher,
         most_restarts: int,
         slots: int,
@@ -101,21 +100,22 @@ class Engines:
         self.slots = slots
         self.note = note
         self.changed = changed
-        self.model = model
-        self.weights, self.version = model, 0
+        self.weights, self.version = weights, 0
         """The newest that were pushed."""
         self._pushing = asyncio.Lock()
         self._again: set[asyncio.Task[None]] = set()
+        self.crashed: BaseException | None = None
+        """What else went wrong as an engine was brought back, such as a trainer that ended; the run ends."""
         self.all = [self._new(place) for place in range(len(starts))]
 
-    async def start(self, weights: Path | None = None, version: int = 0) -> None:
+    async def start(self, weights: Weights | None = None, version: int = 0) -> None:
         """Wait until all serve this version; none other than 0 needs no weights.
 
         Raises:
             ServerDiedError: one does not come up; its log's end is in the message.
             ValueError: one lacks what a run needs.
         """
-        self.weights, self.version = weights or self.model, version
+        self.weights, self.version = weights or self.weights, version
         await asyncio.gather(*(self._bring_up(engine) for engine in self.all))
 
     def serving(self) -> list[Engine]:
@@ -130,7 +130,7 @@ class Engines:
     def is_left(self) -> bool:
         return any(engine.out is None for engine in self.all)
 
-    async def push(self, folder: Path, version: int) -> Pushed:
+    async def push(self, weights: Weights, version: int) -> Pushed:
         """New weights to all that serve; one that fails is killed, and started again with the new ones.
 
         Raises:
@@ -139,8 +139,8 @@ class Engines:
         """
         async with self._pushing:
             serving = self.serving()
-            pushed = await self.pusher.push([engine.client for engine in serving], folder, version)
-            self.weights, self.version = folder, version
+            pushed = await self.pusher.push([engine.client for engine in serving], weights, version)
+            self.weights, self.version = weights, version
             for place, why in pushed.failed:
                 self.lost(serving[place], f"push of version {version}: {why}")
         if not self.is_left():
@@ -199,3 +199,6 @@ class Engines:
         except (ServerDiedError, EngineError, ValueError) as error:
             engine.serves = True  # so that it counts as lost once more
             self.lost(engine, f"it did not come up: {error}")
+        except Exception as error:
+            self.crashed = error
+            self.changed()

@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol, final
+from typing import Protocol, final
 
 from algorithms.rollout import Batch
 from full_runs.configs.record import FullConfig
@@ -15,20 +15,17 @@ from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines
 from full_runs.controller.journal import Journal, rollout_row
 from full_runs.controller.records import Group, Made
-from full_runs.controller.versions import keep_only, of_version, versions
+from full_runs.controller.versions import keep_only, of_version
+from full_runs.push import Prepare, Weights
 from full_runs.trainer.message import batch_of
 from simulator.rules.counts import Counts
 from simulator.stalled import StalledError
-
-KEPT_PUSHES: Final = 2
 
 
 class Trainer(Protocol):
     """What is asked of a trainer; its calls block."""
 
     def train(self, batch: Batch, prompts: Sequence[Sequence[int]], /) -> dict[str, float]: ...
-
-    def save_weights(self, folder: Path, /) -> None: ...
 
     def save_checkpoint(self, folder: Path, /) -> None: ...
 
@@ -47,7 +44,7 @@ class Training:
         engines: that get the weights.
         buffer: that batches come from.
         journal: that is told.
-        weights: folder for the weights that are pushed; the last ones stay.
+        prepare: makes weights ready to be pushed.
         checkpoints: folder for checkpoints; the last one stays.
         measure: asks the engines how good their policy is.
     """
@@ -60,7 +57,7 @@ class Training:
         buffer: Buffer,
         journal: Journal,
         *,
-        weights: Path,
+        prepare: Prepare,
         checkpoints: Path,
         measure: Callable[[], Awaitable[dict[str, float]]],
     ) -> None:
@@ -69,7 +66,7 @@ class Training:
         self.engines = engines
         self.buffer = buffer
         self.journal = journal
-        self.weights = weights
+        self.prepare = prepare
         self.checkpoints = checkpoints
         self.measure = measure
         self.version = self._kept = self._measured = 0
@@ -78,8 +75,8 @@ class Training:
         self.crashed: Callable[[], BaseException | None] = lambda: None
         """An error of our own, somewhere else in the controller; it ends the run."""
 
-    async def resume(self, version: int) -> Path:
-        """Go back to a checkpoint; the folder of its weights.
+    async def resume(self, version: int) -> Weights:
+        """Go back to a checkpoint; its weights.
 
         Raises:
             TrainerError: from the trainer.
@@ -88,11 +85,8 @@ class Training:
         checkpoint = of_version(self.checkpoints, version)
         if (done := await asyncio.to_thread(self.trainer.resume, checkpoint)) != version:
             raise ValueError(f"{checkpoint} holds {done} updates")
-        keep_only(self.weights, ())
-        weights = of_version(self.weights, version)
-        await asyncio.to_thread(self.trainer.save_weights, weights)
         self.version = self._kept = self._measured = version
-        return weights
+        return await self.prepare(version)
 
     async def update(self) -> dict[str, float]:
         """Wait for a batch, train on it, and push if it is time; what the update saw.
@@ -172,10 +166,9 @@ class Training:
         await self._wait_for(lambda: rule.may_publish(self.counts()), "leave to push")
         start_s = self.journal.clock()
         self.journal.interval("trainer", "idle", "no_leave_to_push", since_s, start_s)
-        folder = of_version(self.weights, self.version)
-        await asyncio.to_thread(self.trainer.save_weights, folder)
+        weights = await self.prepare(self.version)
         saved_s = self.journal.clock()
-        pushed = await self.engines.push(folder, self.version)
+        pushed = await self.engines.push(weights, self.version)
         await asyncio.to_thread(self.trainer.pushed)
         end_s = self.journal.clock()
         self.journal.interval("trainer", "busy", "push", start_s, end_s)
@@ -191,7 +184,6 @@ class Training:
             compared=pushed.compared,
         )
         self.buffer.published()
-        keep_only(self.weights, versions(self.weights)[-KEPT_PUSHES:])
         return {"push_s": end_s - start_s, "engines_stood_still_s": pushed.stood_still_s}
 
     def counts(self) -> Counts:

@@ -108,17 +108,45 @@ class EngineClient:
         """Take the weights of a folder that the *server* can read; digests of what each worker took."""
         return list(await self._workers("take_weights", folder))
 
-    async def check_products(self, folder: str) -> int:
-        """How many packed matrices multiply as the folder's.
+    async def check_products(self) -> int:
+        """How many packed matrices multiply as those that were taken.
 
         Raises:
             ValueError: naming those that do not.
         """
-        (wrong,) = await self._workers("wrong_products", folder)
+        (wrong,) = await self._workers("wrong_products")
         if wrong:
-            raise ValueError(f"{self.url} multiplies with other weights than were saved: {', '.join(wrong)}")
+            raise ValueError(f"{self.url} multiplies with other weights than were sent: {', '.join(wrong)}")
         (names,) = await self._workers("packed_matrices")
         return len(names)
+
+    async def watch_weights(self) -> None:
+        """A transfer of weights follows, which each worker looks at."""
+        await self._workers("watch_weights")
+
+    async def join_transfer(self, told: Mapping[str, Any]) -> None:
+        """Meet the sender where it says it waits; it may take as long as the sender's own patience."""
+        await self._ask("POST", "/init_weight_transfer_engine", json={"init_info": told}, timeout_s=None)
+
+    async def begin_update(self) -> None:
+        """What follows are weights in the layout of a checkpoint."""
+        await self._ask("POST", "/start_weight_update")
+
+    async def update_weights(self, update: Mapping[str, Any]) -> None:
+        """Receive these tensors, in their order; it lasts until the last one is there."""
+        await self._ask("POST", "/update_weights", json={"update_info": update}, timeout_s=None)
+
+    async def finish_update(self, version: int) -> None:
+        """Load what is left; tokens from now on are by the weights of `version`."""
+        await self._ask("POST", "/finish_weight_update", json={"weight_version": str(version)})
+
+    async def taken_weights(self) -> list[dict[str, str]]:
+        """Digests of what each worker was given since `watch_weights`."""
+        return list(await self._workers("taken_weights"))
+
+    async def leave_transfer(self) -> None:
+        """No sender is waited for any more."""
+        await self._ask("POST", "/shutdown_weight_transfer_engine")
 
     async def _workers(self, method: str, *words: str) -> list[Any]:
         """What each worker of the engine returns."""

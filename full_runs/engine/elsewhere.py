@@ -100,6 +100,8 @@ def differing_settings(settings: Mapping[str, str], room: int, options: ServerOp
         "dtype": options.dtype,
         "tensor_parallel": str(options.tensor_parallel),
     }
+    if options.weight_transfer is not None:
+        wanted["weight_transfer"] = options.weight_transfer
     said = [
         f"{name} is {settings.get(name)}, not {value}"
         for name, value in wanted.items()

@@ -8,6 +8,7 @@ What is said for GPUs has not been executed on one so far.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,11 @@ from typing import Final, final
 from full_runs.configs.placement import visible
 
 HOST: Final = "127.0.0.1"
+GLOO: Final = "policylag-gloo"
+"""Our backend of vLLM's weight transfer, for processors; for GPUs it has `nccl`."""
 EXTENSION: Final = "full_runs.engine.extension.TakesWeights"
+EXTENSION_GLOO: Final = "full_runs.engine.gloo.TakesWeightsOverGloo"
+"""The same, where `GLOO` is to be known."""
 
 
 @final
@@ -43,6 +48,8 @@ class ServerOptions:
     """On processors."""
     cpu_cache_gb: int = 1
     """On processors: memory for keys and values."""
+    weight_transfer: str | None = None
+    """Backend of vLLM's weight transfer; None: weights come from folders."""
     ready_timeout_s: float = 900.0
     seed: int = 0
 
@@ -56,10 +63,12 @@ def command(model: Path, port: int, options: ServerOptions) -> list[str]:
         *("--max-num-seqs", str(options.max_requests), "--seed", str(options.seed)),
         *("--tensor-parallel-size", str(options.tensor_parallel)),
         *("--logprobs-mode", "processed_logprobs", "--enable-scale-out"),
-        *("--worker-extension-cls", EXTENSION),
+        *("--worker-extension-cls", EXTENSION_GLOO if options.weight_transfer == GLOO else EXTENSION),
         *("--disable-uvicorn-access-log", "--generation-config", "vllm"),
         "--enable-prefix-caching" if options.prefix_caching else "--no-enable-prefix-caching",
     ]
+    if options.weight_transfer is not None:
+        words += ["--weight-transfer-config", json.dumps({"backend": options.weight_transfer})]
     if options.gpus:
         return [*words, "--gpu-memory-utilization", str(options.gpu_memory)]
     return [*words, "--enforce-eager"]  # compiling takes longer than a tiny model's run

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,26 +36,49 @@ def tensors_of(folder: Path) -> Iterator[tuple[str, Tensor]]:
                 yield name, opened.get_tensor(name)
 
 
+class Part(NamedTuple):
+    """A tensor's place in what an engine makes of several."""
+
+    whole: str
+    """The engine's name."""
+    parts: tuple[str, ...]
+    """The checkpoint's names of all of them, one under the other."""
+    place: int
+
+
+def part(name: str) -> Part | None:
+    """Where a tensor of the checkpoint goes; None if it keeps its name and stays alone."""
+    for whole, modules in FUSED.items():
+        module = next((word for word in name.split(".") if word in modules), None)
+        if module is not None:
+            names = tuple(name.replace(f".{module}.", f".{each}.") for each in (whole, *modules))
+            return Part(whole=names[0], parts=names[1:], place=modules.index(module))
+    return None
+
+
+def empty_rows(name: str, rows: int) -> int:
+    """Behind the last row of embeddings, in an engine; 0 of anything else."""
+    return -rows % ROWS_OF_EMBEDDINGS if name.endswith(EMBEDDINGS) else 0
+
+
 def as_engine(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The checkpoint's tensors as an engine of one rank keeps them, by its names."""
     made: dict[str, Tensor] = {}
-    part_of = {part: whole for whole, parts in FUSED.items() for part in parts}
     for name, tensor in tensors.items():
-        module = next((word for word in name.split(".") if word in part_of), None)
-        if name.endswith(EMBEDDINGS):
-            made[name] = functional.pad(tensor, (0, 0, 0, -len(tensor) % ROWS_OF_EMBEDDINGS))
-        elif module is None:
-            made[name] = tensor
-        else:
-            whole = part_of[module]
-            fused = name.replace(f".{module}.", f".{whole}.")
-            if fused not in made:
-                parts = [name.replace(f".{module}.", f".{part}.") for part in FUSED[whole]]
-                made[fused] = torch.cat([tensors[part] for part in parts])
+        if (own := part(name)) is None:
+            rows = empty_rows(name, len(tensor))
+            made[name] = functional.pad(tensor, (0, 0, 0, rows)) if rows else tensor
+        elif own.whole not in made:
+            made[own.whole] = torch.cat([tensors[each] for each in own.parts])
     return made
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """Its numbers, row by row, where they lie if they lie so."""
+    flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    return memoryview(flat.numpy())
 
 
 def digest(tensor: Tensor) -> str:
     """SHA-256 of its bytes."""
-    flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+    return hashlib.sha256(bytes_of(tensor)).hexdigest()

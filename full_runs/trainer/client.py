@@ -141,18 +141,17 @@ class TrainerClient:
     def send_weights(
         self,
         workers: Sequence[int],
+        address: str,
         timeout_s: float,
         opened: Callable[[Sequence[Mapping[str, Any]]], None],
-        *,
-        address: str = LOOPBACK,
     ) -> Sent:
         """Send the policy's weights to engines, as it is when earlier requests are done.
 
         Args:
             workers: processes of each engine.
+            address: of this host, where engines join.
             timeout_s: of one tensor, and of joining; who takes longer is given up.
             opened: told once, in this thread, what each engine needs to join.
-            address: of this host, where engines join.
         """
         file = self.folder / OPENED
         file.unlink(missing_ok=True)

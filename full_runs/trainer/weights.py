@@ -1,8 +1,8 @@
-"""How do sharded weights become a folder that an engine loads, without the whole model in one place?
+"""How do sharded weights leave a trainer, as an engine loads them, without the whole model in one place?
 
 Gathering is collective: every rank walks through the parameters in one order, and each is whole only until
-the next. Rank 0 writes them down in files of bounded size, in the layout of Hugging Face, so it never holds
-more than one file of them.
+the next. Rank 0 sends them one by one, or writes them down in files of bounded size, in the layout of Hugging
+Face, so it never holds more than one tensor, or one file, of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor
 
 from full_runs.trainer.model import CausalPolicy
 from full_runs.trainer.ranks import Ranks
+from full_runs.wire.outline import Outline
 
 FILE_BYTES: Final = 2**30
 
@@ -36,16 +37,47 @@ def resharded(module: nn.Module) -> nn.Module:
     return module
 
 
-def whole_weights(policy: CausalPolicy) -> Iterator[tuple[str, Tensor]]:
+def whole_weights(policy: CausalPolicy, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
     """Every weight by its name in transformers, whole, one at a time (collective, to the end).
 
     Tied weights come once, under the first of their names.
+
+    Args:
+        dtype: each rank rounds its parts, so that no more than that is gathered.
     """
     resharded(policy)
-    model: nn.Module = policy.model
+    for name, data in _parts(policy.model):
+        part = data.to(dtype)
+        # Not named here: nothing but its reader keeps it.
+        yield name, part.full_tensor() if isinstance(part, DTensor) else part
+
+
+def published_weights(policy: CausalPolicy, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
+    """The same by their published names, where transformers holds several weights as one (collective)."""
+    for name, whole in whole_weights(policy, dtype):
+        parts = _as_published(policy.model, name, whole)
+        del whole
+        while parts:
+            published = next(iter(parts))
+            yield published, parts.pop(published).contiguous()
+
+
+def outlines(policy: CausalPolicy, dtype: torch.dtype) -> list[Outline]:
+    """What `published_weights` yields, without gathering anything."""
+    said = str(dtype).removeprefix("torch.")
+    return [
+        Outline(published, said, tuple(tensor.shape))
+        for name, data in _parts(policy.model)
+        for published, tensor in _as_published(
+            policy.model, name, torch.empty(data.shape, dtype=dtype, device="meta")
+        ).items()
+    ]
+
+
+def _parts(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """This rank's, of all that is saved."""
     for name, parameter in model.named_parameters():
-        data = parameter.detach()
-        yield name, data.full_tensor() if isinstance(data, DTensor) else data
+        yield name, parameter.detach()
     transient = {
         f"{owner}.{name}".lstrip(".")
         for owner, each in model.named_modules()
@@ -72,11 +104,10 @@ def save_weights(
     """
     part = folder.with_name(f".{folder.name}.part")
     writer = _Writer(part, file_bytes) if ranks.rank == 0 else None
-    for name, whole in whole_weights(policy):
+    for name, tensor in published_weights(policy, dtype):
         if writer is not None:
-            # Names and layout of the published files, where transformers holds several weights as one.
-            for published, tensor in _as_published(policy.model, name, whole.to(dtype)).items():
-                writer.add(published, tensor)
+            writer.add(name, tensor)
+        del tensor
     if writer is not None:
         writer.finish()
         config = type(policy.model.config).from_dict({**policy.model.config.to_dict(), "dtype": dtype})

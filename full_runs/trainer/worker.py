@@ -7,6 +7,7 @@ rank 0 answers. What goes wrong on a rank is written down and ends it; torchrun 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import select
 import sys
@@ -23,8 +24,9 @@ from full_runs.trainer.build import built
 from full_runs.trainer.config import TrainerConfig
 from full_runs.trainer.message import Message, from_bytes, put, to_bytes, to_lesson
 from full_runs.trainer.ranks import Ranks, joined
+from full_runs.trainer.send import send_weights
 from full_runs.trainer.update import Trainer
-from full_runs.trainer.weights import save_weights
+from full_runs.trainer.weights import outlines, save_weights
 
 CONFIG: Final = "config.json"
 STOP: Final = "stop"
@@ -102,8 +104,14 @@ def _done(trainer: Trainer, config: TrainerConfig, request: Message, ranks: Rank
     if command == "log_probs":
         lesson = to_lesson(request.tensors, ranks.device)
         return Message({}, {"log_probs": trainer.log_probs(lesson)})
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
+    if command == "weights":
+        return Message({"outlines": outlines(trainer.policy, dtype)}, {})
+    if command == "send_weights":
+        told = {name: content[name] for name in ("workers", "address", "timeout_s")}
+        sent = send_weights(trainer, ranks, **told, opened=Path(content["opened"]), dtype=dtype)
+        return Message(dataclasses.asdict(sent), {})
     if command == "save_weights":
-        dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
         save_weights(trainer.policy, Path(content["folder"]), ranks, dtype=dtype)
     elif command == "save_checkpoint":
         checkpoint.save(trainer, Path(content["folder"]), owner=_owner(config))

@@ -24,6 +24,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     from full_runs.engine.digests import inventory
     from full_runs.engine.server import Server
     from full_runs.push import Pusher
+    from full_runs.push_folder import InFolder
 
     place: Path = tmp_path_factory.mktemp("engines")
     old, new = saved_model(place / "old", 0), saved_model(place / "new", 1)
@@ -34,7 +35,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         logs = [place / "logs" / name for name in ("first", "second")]
         engines = Engines(
             [partial(Server, old, log=log, options=options()) for log in logs],
-            model=old, pusher=Pusher(wanted=inventory(old)),
+            weights=InFolder(old), pusher=Pusher(wanted=inventory(old)),
             most_restarts=1, slots=4, note=notes.append, changed=changed.set,
         )  # fmt: skip
         try:
@@ -49,7 +50,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 return taken
 
             dying.client.take_weights = die  # type: ignore[method-assign]
-            pushed = await engines.push(new, 1)
+            pushed = await engines.push(InFolder(new), 1)
             chosen = engines.choose()
             meanwhile = await other.client.generate(PROMPT, sampling=Sampling(), max_tokens=20)
             while not dying.serves:
@@ -59,7 +60,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             # Again, and there is no restart left.
             dying.server.kill()
             engines.lost(dying, "killed")
-            last = await engines.push(old, 2)
+            last = await engines.push(InFolder(old), 2)
             return {
                 "pushed": pushed, "chosen": chosen.place, "meanwhile": meanwhile, "afterwards": afterwards,
                 "last": last, "out": dying.out, "is_left": engines.is_left(), "new": new,

@@ -83,11 +83,17 @@ def pusher(running: Running, keys: str) -> Any:
     return Pusher(wanted=inventory(running.folders[0]), keys=keys)  # type: ignore[arg-type]
 
 
+def folder(path: Path) -> Any:
+    from full_runs.push_folder import InFolder
+
+    return InFolder(path)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("version", [0, 1])
 def test_log_probs_are_those_of_the_same_weights(running: Running, version: int, temperature: float) -> None:
     async def ask(client: Any) -> Answer:
-        await pusher(running, "recompute").push([client], running.folders[version], version)
+        await pusher(running, "recompute").push([client], folder(running.folders[version]), version)
         sampling = Sampling(temperature=temperature)
         return await client.generate([1, 2, 3], sampling=sampling, max_tokens=60)
 
@@ -102,7 +108,7 @@ def test_a_push_under_running_requests_token_by_token(running: Running, keys: st
     prompts = [[i, 2, 3] for i in range(6)]
 
     async def ask(client: Any) -> list[Answer]:
-        await pusher(running, keys).push([client], running.folders[0], 0)
+        await pusher(running, keys).push([client], folder(running.folders[0]), 0)
         await client.generate(prompts[0], sampling=Sampling(), max_tokens=4)  # the first is slow
         asked = [
             asyncio.create_task(client.generate(prompt, sampling=Sampling(), max_tokens=240))
@@ -110,7 +116,7 @@ def test_a_push_under_running_requests_token_by_token(running: Running, keys: st
         ]
         while not await decoding(client):
             await asyncio.sleep(0.05)
-        done = await pusher(running, keys).push([client], running.folders[1], 1)
+        done = await pusher(running, keys).push([client], folder(running.folders[1]), 1)
         assert done.engines == (0,)
         assert done.tensors == len(inventory(running.folders[0]))
         return await asyncio.gather(*asked)
@@ -159,9 +165,9 @@ def test_a_missing_an_extra_and_a_misshapen_tensor_are_named_and_touch_no_engine
     save_file(wrong, tmp_path / "model.safetensors")
 
     async def ask(client: Any) -> tuple[str, str]:
-        await pusher(running, "keep").push([client], running.folders[0], 7)
+        await pusher(running, "keep").push([client], folder(running.folders[0]), 7)
         with pytest.raises(ValueError, match="cannot be pushed") as refused:
-            await pusher(running, "keep").push([client], tmp_path, 8)
+            await pusher(running, "keep").push([client], folder(tmp_path), 8)
         return str(refused.value), await client.version()
 
     said, version = running.use(ask)
@@ -175,18 +181,23 @@ def test_a_missing_an_extra_and_a_misshapen_tensor_are_named_and_touch_no_engine
 
 
 def test_an_engine_that_holds_other_weights_is_found_out(running: Running) -> None:
-    """Bytes show it, and products show it of the matrices that are packed."""
+    """Bytes show it, and products show it of the matrices that are packed: of all but the tied head, which
+    vLLM's own reload leaves as it was."""
 
     async def ask(client: Any) -> None:
-        from full_runs.engine.digests import check_held, held_digests
+        from full_runs.engine.digests import check_held, sums_of
 
-        await pusher(running, "keep").push([client], running.folders[0], 0)
-        other = held_digests(running.folders[1], torch.float32)
+        await pusher(running, "keep").push([client], folder(running.folders[0]), 0)
+        other = sums_of(running.folders[1]).held
         with pytest.raises(ValueError, match="embed_tokens"):
             check_held(await client.digests(), other, "here")
-        assert await client.check_products(str(running.folders[0])) > 0
-        with pytest.raises(ValueError, match=r"lm_head.*qkv_proj"):
-            await client.check_products(str(running.folders[1]))
+        assert await client.check_products() > 0
+        file = running.folders[1]
+        body = {"method": "reload_weights", "kwargs": {"weights_path": str(file)}}
+        await client._ask("POST", "/collective_rpc", json=body)
+        with pytest.raises(ValueError, match=r"layers.0.*qkv_proj") as found:
+            await client.check_products()
+        assert "lm_head" not in str(found.value)
 
     running.use(ask)
 
@@ -197,7 +208,7 @@ def test_an_engine_that_is_gone_does_not_keep_the_others_from_their_weights(runn
 
     async def ask(client: Any) -> tuple[Any, str]:
         async with EngineClient(f"http://127.0.0.1:{free_port()}") as gone:
-            done = await pusher(running, "keep").push([gone, client], running.folders[1], 5)
+            done = await pusher(running, "keep").push([gone, client], folder(running.folders[1]), 5)
         return done, await client.version()
 
     done, version = running.use(ask)
@@ -217,7 +228,7 @@ def test_weights_that_cannot_be_read_leave_an_engine_standing_still(running: Run
 
     async def ask(client: Any) -> tuple[Any, Answer]:
         good = pusher(running, "keep")
-        await good.push([client], running.folders[0], 0)
+        await good.push([client], folder(running.folders[0]), 0)
 
         class Cut(type(client)):  # type: ignore[misc]
             async def take_weights(self, folder: str) -> Any:
@@ -226,13 +237,13 @@ def test_weights_that_cannot_be_read_leave_an_engine_standing_still(running: Run
                 return await super().take_weights(folder)
 
         async with Cut(client.url) as cutting:
-            failed = await good.push([cutting], cut, 5)
+            failed = await good.push([cutting], folder(cut), 5)
         assert failed.engines == ()
         assert len(failed.failed) == 1
         waiting = asyncio.create_task(client.generate([1, 2, 3], sampling=Sampling(), max_tokens=20))
         done, _ = await asyncio.wait([waiting], timeout=2.0)
         assert not done
-        return await good.push([client], running.folders[1], 6), await waiting
+        return await good.push([client], folder(running.folders[1]), 6), await waiting
 
     pushed, answer = running.use(ask)
     assert pushed.engines == (0,)
@@ -244,4 +255,4 @@ def test_weights_that_cannot_be_read_leave_an_engine_standing_still(running: Run
 def test_weights_that_cannot_be_read_at_all_are_named(running: Running, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"no such thing")
     with pytest.raises(ValueError, match=r"model\.safetensors cannot be read"):
-        running.use(lambda client: pusher(running, "keep").push([client], tmp_path, 8))
+        running.use(lambda client: pusher(running, "keep").push([client], folder(tmp_path), 8))

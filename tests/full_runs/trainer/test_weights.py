@@ -27,7 +27,7 @@ def test_saved_weights_are_the_trainers_and_tied_ones_are_there_once(tmp_path, a
     save_weights(trainer.policy, tmp_path / "saved", alone, dtype=torch.float32)
     loaded = tiny.policy(str(tmp_path / "saved"))
     assert tiny.apart(tiny.weights(loaded), tiny.weights(trainer.policy)) == 0
-    names = [name for name, _ in whole_weights(trainer.policy)]
+    names = [name for name, _ in whole_weights(trainer.policy, torch.float32)]
     assert len(set(names)) == len(names)
     assert ("lm_head.weight" in names) is not tied
     assert loaded.model.config.tie_word_embeddings is tied
@@ -64,11 +64,11 @@ def test_weights_are_the_new_ones_after_a_pass_without_gradient(tmp_path, alone)
     trainer = trained(tiny.qwen(tmp_path / "start"), alone)
     lesson = tiny.sampled_by(tiny.policy(str(tmp_path / "start")), tiny.lesson(1))
     trainer.log_probs(lesson)
-    first = dict(whole_weights(trainer.policy))["model.embed_tokens.weight"].clone()
+    first = dict(whole_weights(trainer.policy, torch.float32))["model.embed_tokens.weight"].clone()
     trainer.log_probs(lesson)
     trainer.update(lesson)
     trainer.log_probs(lesson)
-    second = dict(whole_weights(trainer.policy))["model.embed_tokens.weight"]
+    second = dict(whole_weights(trainer.policy, torch.float32))["model.embed_tokens.weight"]
     assert (first - second).abs().max() > 1e-4
 
 
