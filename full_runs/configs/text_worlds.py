@@ -70,7 +70,7 @@ class ReasoningGym(_Text):
 
 @final
 class Verifiers(_Record):
-    """An environment of the library verifiers (0.1.11 to 0.3), scored by its own rubric."""
+    """An environment of the library verifiers (0.1.14 to 0.3), scored by its own rubric."""
 
     kind: Literal["verifiers"] = "verifiers"
     id: Annotated[str, Field(min_length=1)]

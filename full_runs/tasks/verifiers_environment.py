@@ -80,7 +80,12 @@ def describe(environment: VerifiersEnvironment) -> Described:
         raise VerifiersError(f"python {environment.python}: {error}") from None
     if not done.stdout:
         raise VerifiersError(f"{environment.name}: its process ended with status {done.returncode}")
-    said = ready(json.loads(done.stdout.splitlines()[0]), environment)
+    try:
+        said = ready(json.loads(done.stdout.splitlines()[0]), environment)
+    except (ValueError, TypeError, KeyError):
+        raise VerifiersError(
+            f"python {environment.python}: it does not do what an interpreter does"
+        ) from None
     if not said["trained"]:
         raise VerifiersError(f"{environment.name} has no dataset to train on")
     return Described(

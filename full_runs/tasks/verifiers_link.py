@@ -77,7 +77,7 @@ class Link:
         future = self._waiting[rollout] = asyncio.get_running_loop().create_future()
         try:
             self._send({"rollout": rollout, **what})
-            answer = await future
+            answer: Mapping[str, Any] = await future
         except asyncio.CancelledError:
             # Whoever waited gave up: for a slow tool, or because all of the process stands still.
             self.forget(rollout)

@@ -4,7 +4,7 @@ The environment's own rollout loop runs here, with a client that asks for each o
 the pipe; then its rubric scores. Any number of rollouts are under way at once. Nothing of ours is imported:
 the interpreter is whichever the user has put verifiers into.
 
-Versions 0.1.11 to 0.3 have `load_environment` and clients that can be passed in; 0.4 has neither.
+Versions 0.1.14 to 0.3 have `load_environment` and clients that can be passed in; 0.4 has neither.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -63,9 +64,13 @@ def loaded(name: str, args: Mapping[str, Any]) -> Any:
     try:
         from verifiers import MultiTurnEnv, load_environment
         from verifiers.clients import Client  # noqa: F401
+
+        _ = MultiTurnEnv.requires_group_rollouts
     except (ImportError, AttributeError) as error:
-        why = "; 0.1.11 to 0.3 are played, which have load_environment"
-        raise ImportError(f"{has}{why}: {error} (from {error.__cause__ or error.__context__})") from None
+        why = f"{error.__cause__ or error}"
+        raise ImportError(
+            f"{has}; 0.1.14 to 0.3 are played, which have load_environment; 0.4 has none ({why})"
+        ) from None
     environment = load_environment(name, **args)
     kinds = [kind.__name__ for kind in type(environment).__mro__]
     if not isinstance(environment, MultiTurnEnv):
@@ -74,7 +79,7 @@ def loaded(name: str, args: Mapping[str, Any]) -> Any:
         raise TypeError(f"{kinds[0]} is a CliAgentEnv: its program talks to a model by itself")
     if environment.message_type != "chat":
         raise TypeError(f"{kinds[0]} wants message_type {environment.message_type!r}, and chat is played")
-    if getattr(environment, "requires_group_rollouts", False):  # older ones say so when they score
+    if environment.requires_group_rollouts:
         raise TypeError(f"{kinds[0]} rewards groups; rollouts are scored one by one")
     return environment
 
@@ -105,7 +110,7 @@ async def serve(environment: Any, questions: int, say: Say) -> None:
             clients[number] = client_of(number, say)
             row = rows(environment)[asked["open"] == "held_out"][asked["row"]]
             tasks[number] = asyncio.create_task(rollout(environment, row, clients[number], say))
-            tasks[number].add_done_callback(lambda _, gone=number: (tasks.pop(gone), clients.pop(gone)))
+            tasks[number].add_done_callback(partial(_forget, number, (tasks, clients)))
         elif "said" in asked and number in clients:
             clients[number].answers.put_nowait(asked["said"])
         elif "close" in asked and number in tasks:
@@ -115,6 +120,11 @@ async def serve(environment: Any, questions: int, say: Say) -> None:
     for task in tasks.values():
         task.cancel()
     await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+def _forget(number: int, kept: tuple[dict[int, Any], ...], _: object) -> None:
+    for each in kept:
+        del each[number]
 
 
 async def rollout(environment: Any, row: Mapping[str, Any], client: Any, say: Say) -> None:

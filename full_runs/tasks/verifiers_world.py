@@ -138,9 +138,8 @@ class VerifiersEpisode:
         self._said.extend(token_ids)
         if token_ids[-1] not in self._world.chat.ends:
             return self._cut(()) if self._is_full() else Step(ask=self._ask())
-        text, calls = self._world.chat.decode(self._said), []
-        if self._tools:
-            text, calls = calls_of(text)
+        text = self._world.chat.decode(self._said)
+        text, calls = calls_of(text) if self._tools else (text, [])
         answer = {"text": text, "tool_calls": calls, "tokens": len(self._said)}
         before = self._prompt_tokens + self._tokens - len(self._said)
         follows = await self._link.said(self._number, answer | {"prompt_tokens": before})
