@@ -108,8 +108,7 @@ async def serve(environment: Any, questions: int, say: Say) -> None:
         number = asked.get("rollout")
         if "open" in asked:
             clients[number] = client_of(number, say)
-            row = rows(environment)[asked["open"] == "held_out"][asked["row"]]
-            tasks[number] = asyncio.create_task(rollout(environment, row, clients[number], say))
+            tasks[number] = asyncio.create_task(rollout(environment, asked, clients[number], say))
             tasks[number].add_done_callback(partial(_forget, number, (tasks, clients)))
         elif "said" in asked and number in clients:
             clients[number].answers.put_nowait(asked["said"])
@@ -127,9 +126,10 @@ def _forget(number: int, kept: tuple[dict[int, Any], ...], _: object) -> None:
         del each[number]
 
 
-async def rollout(environment: Any, row: Mapping[str, Any], client: Any, say: Say) -> None:
+async def rollout(environment: Any, asked: Mapping[str, Any], client: Any, say: Say) -> None:
     """One, by the environment's own loop and rubric."""
     try:
+        row = rows(environment)[asked["open"] == "held_out"][asked["row"]]
         state = await environment.rollout(dict(row), client, "policy", {})
         if (error := state.get("error")) is not None:
             raise error
