@@ -36,11 +36,13 @@ def pieces(
         cost: (lengths of a micro-batch) -> tokens that the model reads for it.
         tokens_at_once: None puts all in one.
     """
+    if tokens_at_once is None:
+        return (tuple(rows),) if rows else ()
     done: list[tuple[int, ...]] = []
     open_: list[int] = []
     for row in rows:
         grown = [lengths[each] for each in (*open_, row)]
-        if open_ and tokens_at_once is not None and cost(grown) > tokens_at_once:
+        if open_ and cost(grown) > tokens_at_once:
             done.append(tuple(open_))
             open_ = []
         open_.append(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from algorithms.rollout import Batch
 from full_runs.trainer.layout import Layout
-from full_runs.trainer.ranks import Ranks
+from full_runs.trainer.ranks import Ranks, local
 from full_runs.trainer.rows import plan
 from simulator.lab.models.lengths import PADDING
 from simulator.lab.parts import Lesson
@@ -59,3 +60,16 @@ def gathered(
             whole[share.rows] = part.detach()
     # All but one of the numbers that are added are zero.
     return ranks.summed(whole)
+
+
+def loss_and_norm(loss: Tensor, gradient: Sequence[Tensor], ranks: Ranks) -> tuple[float, float]:
+    """The sum of all ranks' losses, and the length of the gradient that lies on them (collective).
+
+    Args:
+        loss: this rank's part.
+        gradient: sharded tensors; each number lies on one rank.
+    """
+    own = torch.nn.utils.get_total_norm([local(part) for part in gradient])
+    # In double precision, since it is squared.
+    total, square = ranks.summed(torch.stack([loss.double(), own.double().square()])).tolist()
+    return total, math.sqrt(square)

@@ -20,7 +20,7 @@ from algorithms.rollout import Batch
 from algorithms.stabilise.gac import inner_products
 from full_runs.trainer.model import CausalPolicy
 from full_runs.trainer.ranks import Ranks, as_part, local, total_norm
-from full_runs.trainer.shares import Share, gathered, shared
+from full_runs.trainer.shares import Share, gathered, loss_and_norm, shared
 from full_runs.trainer.value import ShardedCritic
 from simulator.lab.learner import MakeOptimizer, adam, seen_by
 from simulator.lab.methods import Method
@@ -124,11 +124,11 @@ class Trainer:
             loss += term.detach()
             said.append(log_probs.detach())
             flow.append(torch.zeros_like(log_probs) if log_probs.grad is None else log_probs.grad)
-        whole, gradient = self._joined(said, flow, shares, len(batch.prompt_ids))
+        whole, gradient = self._joined(now, said, flow, shares, len(batch.prompt_ids))
         if own_old:
-            batch = dataclasses.replace(batch, old_log_probs=whole.detach())
+            batch = dataclasses.replace(batch, old_log_probs=whole)
         metrics |= _seen(fixed, whole, gradient, batch, advantages)
-        metrics |= self._step(float(self.ranks.summed(loss)), batch, policy_trains=policy_trains)
+        metrics |= self._step(loss, batch, policy_trains=policy_trains)
         if self.baseline is not None:
             self.baseline = self.baseline.extended(batch)
         self.updates += 1
@@ -175,16 +175,24 @@ class Trainer:
         return Lesson(prompts=lesson.prompts, batch=dataclasses.replace(batch, **scores))
 
     def _joined(
-        self, said: Sequence[Tensor], flow: Sequence[Tensor], shares: Sequence[Share], count: int
+        self,
+        now: Tensor | None,
+        said: Sequence[Tensor],
+        flow: Sequence[Tensor],
+        shares: Sequence[Share],
+        count: int,
     ) -> tuple[Tensor, Tensor]:
-        """Log-probs and the loss's gradient by them, of the whole batch."""
-        parts = [torch.stack([a, g / self.ranks.count], dim=1) for a, g in zip(said, flow, strict=True)]
-        whole = gathered(parts, shares, count, self.ranks)
+        """Log-probs and the loss's gradient by them, of the whole batch; `now` are the first, if known."""
+        flow = [part / self.ranks.count for part in flow]
+        if now is not None:
+            return now, gathered(flow, shares, count, self.ranks)
+        both = [torch.stack(pair, dim=1) for pair in zip(said, flow, strict=True)]
+        whole = gathered(both, shares, count, self.ranks)
         return whole[:, 0], whole[:, 1]
 
-    def _step(self, loss: float, batch: Batch, *, policy_trains: bool) -> dict[str, float]:
+    def _step(self, own_loss: Tensor, batch: Batch, *, policy_trains: bool) -> dict[str, float]:
         gradient = [p.grad for p in self.parameters.values() if p.grad is not None]
-        norm = total_norm(gradient)
+        loss, norm = loss_and_norm(own_loss, gradient, self.ranks)
         # The norm and the loss are the same numbers on all ranks, so all refuse or none does.
         refused = not (math.isfinite(norm) and math.isfinite(loss))
         skipped, cosine, factor = False, math.nan, 1.0

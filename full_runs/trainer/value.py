@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 
 from algorithms.critic import CriticRecipe, fit, value_loss
 from full_runs.trainer.model import CausalCritic
-from full_runs.trainer.ranks import Ranks, total_norm
-from full_runs.trainer.shares import Share, gathered
+from full_runs.trainer.ranks import Ranks
+from full_runs.trainer.shares import Share, gathered, loss_and_norm
 from simulator.lab.critic import Valued, seen_by_fit, valued
 from simulator.lab.models.lengths import PADDING
 from simulator.lab.parts import Lesson
@@ -73,9 +73,11 @@ class ShardedCritic:
                 # FSDP averages gradients over ranks; their sum is the whole batch's.
                 (part * self.ranks.count).backward()  # type: ignore[no-untyped-call]
                 loss += part.detach()
-            losses.append(float(self.ranks.summed(loss)))
-            norms.append(total_norm(p.grad for p in self._trained if p.grad is not None))
-            if math.isfinite(norms[-1]):
+            gradient = [p.grad for p in self._trained if p.grad is not None]
+            whole, norm = loss_and_norm(loss, gradient, self.ranks)
+            losses.append(whole)
+            norms.append(norm)
+            if math.isfinite(norm):
                 self.optimizer.step()
 
         rate = self._policy_learning_rate * self.recipe.learning_rate_factor(self.fits)
