@@ -87,6 +87,7 @@ def report(words: list[str]) -> int:
 
     asked = read_report(words)
     with bad_input("report: "):
+        asked.page.parent.mkdir(parents=True, exist_ok=True)
         judged = report_for_study(*asked.runs)
         write_text(asked.page, render(judged))
         if asked.figures is not None:

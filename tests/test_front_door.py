@@ -227,6 +227,9 @@ def test_a_small_study_from_words_to_verdicts(tmp_path: Path, capsys: pytest.Cap
     assert len(list((out / "cells").iterdir())) == 12
     assert policylag.main(["report", str(out)]) == 0
     assert (out / "report.html").read_text() == page  # made again, byte for byte
+    elsewhere = tmp_path / "not" / "there" / "page.html"
+    assert policylag.main(["report", str(out), "--out", str(elsewhere)]) == 0
+    assert elsewhere.is_file()
     assert policylag.main([*words, "--json"]) == 0  # everything is there already
     assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]) == 6
 
