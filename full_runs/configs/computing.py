@@ -16,7 +16,7 @@ class Computing(BaseModel):
     """Of the passes and of the engines; the trainer's weights, gradients and moments are float32."""
     tokens_at_once: Annotated[int, Field(ge=1, le=10**7)] | None = None
     """Of a micro-batch on each rank, padding included; an update accumulates the gradients of as many as it
-    takes. None: one."""
+    takes, and a longer rollout goes alone. None: one."""
     packed: bool = False
     """Rollouts of a micro-batch stand behind one another, without padding."""
     checkpointed: bool = False

@@ -155,7 +155,7 @@ def timed(
 
 
 def push_s(config: FullConfig, model: Architecture, share: Share) -> float:
-    """Through the network of the trainer's first node (*choice*); so far the trainer writes files instead."""
+    """Through the network of the trainer's first node (*choice*); over a folder it depends on its disks."""
     senders = min(config.ranks, config.gpus_per_node)
     gpu = ACCELERATORS[config.accelerator]
     return roofline.push_s(of_roofline(model, share), gpu, ACHIEVED, senders=senders)
