@@ -116,6 +116,10 @@ bench: setup-dev
 	@if $(MAKE) --no-print-directory setup-oracles; \
 		then $(ORACLES)/bin/python -m benchmarks.bench_trl; \
 		else echo "trl: not measured, it could not be installed"; fi
+	@if $(MAKE) --no-print-directory setup-full; \
+		then for part in trainer engine; \
+			do $(FULL)/bin/python -m benchmarks.bench_full_$$part || exit 1; done; \
+		else echo "full runs: not measured, vLLM could not be installed"; fi
 
 notebooks: setup-dev
 	@$(BIN)/python -m notebooks $(ARGS)
