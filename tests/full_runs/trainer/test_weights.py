@@ -1,6 +1,7 @@
 """What leaves the trainer is what transformers loads."""
 
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from full_runs.trainer.build import built
 from full_runs.trainer.config import TrainerConfig
 from full_runs.trainer.model import load
-from full_runs.trainer.weights import save_weights, whole_weights
+from full_runs.trainer.weights import outlines, published_weights, save_weights, whole_weights
 from tests.full_runs.trainer import tiny
 
 pytest.importorskip("transformers", reason=tiny.WHY)
@@ -72,6 +73,29 @@ def test_weights_are_the_new_ones_after_a_pass_without_gradient(tmp_path, alone)
     assert (first - second).abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_announced_is_what_is_gathered_and_one_tensor_is_alive_at_a_time(tmp_path, alone, dtype):
+    trainer = trained(tiny.qwen(tmp_path / "start", tied=False), alone)
+    announced = outlines(trainer.policy, dtype)
+    live = most = 0
+
+    def ended(size):
+        nonlocal live
+        live -= size
+
+    found = []
+    for name, tensor in published_weights(trainer.policy, dtype):
+        size = tensor.nbytes
+        live += size
+        most = max(most, live)
+        weakref.finalize(tensor, ended, size)
+        found.append((name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), size))
+        del tensor
+    assert [each[:3] for each in found] == announced
+    assert most == max(each[3] for each in found)
+    assert most < sum(each[3] for each in found) / 3
+
+
 def test_experts_are_written_one_by_one_as_published(tmp_path, alone):
     """transformers holds a layer's experts as one tensor; files and engines know them by number."""
     from safetensors import safe_open
@@ -99,6 +123,10 @@ def test_experts_are_written_one_by_one_as_published(tmp_path, alone):
             names.append(sorted(file.keys()))
     assert names[0] == names[1]
     assert "model.layers.0.mlp.experts.2.down_proj.weight" in names[1]
+    announced = outlines(trainer.policy, torch.float32)
+    assert sorted(each.name for each in announced) == names[1]
+    sent = [(name, tuple(tensor.shape)) for name, tensor in published_weights(trainer.policy, torch.float32)]
+    assert sent == [(each.name, each.shape) for each in announced]
     loaded = load(str(tmp_path / "saved"))
     wanted = tiny.weights(trainer.policy.model)
     assert tiny.apart(tiny.weights(loaded), wanted) == 0
