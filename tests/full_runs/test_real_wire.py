@@ -190,7 +190,7 @@ def test_a_missing_and_an_extra_tensor_are_named_and_touch_no_engine(both: Both,
 
 
 def failing(times: int) -> type[Any]:
-    """A client whose engine expects another shape half-way, so often."""
+    """A client whose engine is told of a tensor half-way that its model does not have, so often."""
     from full_runs.engine.client import EngineClient
 
     left = [times]
@@ -199,9 +199,9 @@ def failing(times: int) -> type[Any]:
         async def update_weights(self, update: Any) -> None:
             if left[0]:
                 left[0] -= 1
-                shapes = list(update["shapes"])
-                shapes[len(shapes) // 2] = [3, 3]
-                update = update | {"shapes": shapes}
+                names = list(update["names"])
+                names[len(names) // 2] = "model.other.weight"
+                update = update | {"names": names}
             await super().update_weights(update)
 
     return Failing
