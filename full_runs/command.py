@@ -8,13 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, Literal, final
 
 from full_runs.configs.ready import READY
 from full_runs.configs.record import FullConfig
 from full_runs.folder import FINISHED, claimed, named, new_or_unfinished
-from simulator.command_line import BadInputError, Options, read_experiment
+from simulator.command_line import BadInputError, Options, bad_input, read_experiment
 from simulator.stalled import StalledError
+
+if TYPE_CHECKING:
+    from full_runs.live import Live
 
 _SHOWN = ("reward", "accuracy", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
 
@@ -25,6 +28,8 @@ class FullOptions(Options):
 
     dry_run: bool = False
     """Start nothing: say what a run takes (memory, times) and gives (lag, idleness), or what cannot fit."""
+    track: Literal["tensorboard", "wandb"] | None = None
+    """Show each update as it is done: a copy in `track` of the run's folder, of which nothing is sent."""
     times_from: Path | None = None
     """With dry_run, on processors: a folder that `policylag calibrate --out` wrote, for times and lag."""
 
@@ -108,6 +113,9 @@ def conduct(asked: Asked) -> Asked:
     except (ImportError, RuntimeError) as absent:
         raise BadInputError(f"full: {absent}") from None
 
+    with bad_input("full: track: "):
+        live = _live(asked)
+
     def say(words: str) -> None:
         if not asked.options.silent:
             print(words, file=sys.stderr, flush=True)
@@ -115,6 +123,8 @@ def conduct(asked: Asked) -> Asked:
     def told(version: int, metrics: Mapping[str, float]) -> None:
         seen = "  ".join(f"{name} {metrics[name]:.3g}" for name in _SHOWN if name in metrics)
         say(f"{version} of {asked.config.updates} updates  {seen}")
+        if live is not None and (why := live.told(version, metrics)):
+            say(why)
 
     try:
         with claimed(asked.out, asked.config):
@@ -123,6 +133,9 @@ def conduct(asked: Asked) -> Asked:
     except (RuntimeError, ValueError) as ended:  # of engines, trainer and weights: all say who and why
         kept = f"what happened before is in {asked.out}; the same command with --out {asked.out} goes on"
         raise StalledError(f"{ended}\n{kept}") from ended
+    finally:
+        if live is not None:
+            live.close()
     if asked.options.json:
         print(
             json.dumps({"run": str(asked.run_folder), "updates": asked.config.updates, "failures": failures})
@@ -130,3 +143,25 @@ def conduct(asked: Asked) -> Asked:
     else:
         say(f"failures: {', '.join(f'{name} {count}' for name, count in failures.items()) or 'none'}")
     return asked
+
+
+def _live(asked: Asked) -> Live | None:
+    """Who is shown it.
+
+    Raises:
+        ValueError: a package is missing.
+    """
+    if asked.options.track is None:
+        return None
+    from analysis.export.extras import must_be_there
+    from full_runs.controller.course import JOURNAL
+    from full_runs.live import SHOW, Live
+
+    must_be_there(asked.options.track, asked.options.track)
+    return Live(
+        SHOW[asked.options.track],
+        asked.out / "track",
+        asked.out / JOURNAL,
+        name=asked.out.name,
+        config=asked.config.model_dump(mode="json"),
+    )

@@ -33,4 +33,4 @@ def extra(module: str, name: str) -> Any:
 
 
 def _missing(name: str) -> str:
-    return f"--to {name} needs the extra {name}: pip install 'policylag[{name}]'"
+    return f"{name} needs the extra {name}: pip install 'policylag[{name}]'"

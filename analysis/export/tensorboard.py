@@ -6,9 +6,10 @@ event's wall time is the run's own clock, so that "relative" shows simulated tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, final
 
 from analysis.export.extras import extra
 from analysis.export.rows import Row
@@ -17,22 +18,43 @@ FILE: Final = "events.out.tfevents.0.policylag"
 """TensorBoard looks for "tfevents" in a name."""
 
 
+@final
+class EventFile:
+    """One event file, open; a row is on the disk when `write` returns.
+
+    Raises:
+        ValueError: TensorBoard is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._events = extra("tensorboard.compat.proto.event_pb2", "tensorboard")
+        self._summaries = extra("tensorboard.compat.proto.summary_pb2", "tensorboard")
+        records = extra("tensorboard.summary.writer.record_writer", "tensorboard")
+        self._stream = open(path, "xb")  # noqa: SIM115 - `close` does
+        self._writer = records.RecordWriter(self._stream)
+        self._write(wall_time=0.0, file_version="brain.Event:2")
+
+    def write(self, step: int, at_s: float, values: Mapping[str, float]) -> None:
+        """One row of scalars."""
+        value = self._summaries.Summary.Value
+        shown = [value(tag=name, simple_value=number) for name, number in values.items()]
+        self._write(wall_time=at_s, step=step, summary=self._summaries.Summary(value=shown))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _write(self, **fields: Any) -> None:
+        self._writer.write(self._events.Event(**fields).SerializeToString())
+        self._stream.flush()
+
+
 def write_tensorboard(folder: Path, rows: Sequence[Row]) -> None:
     """A folder with one event file.
 
     Raises:
         ValueError: TensorBoard is not installed.
     """
-    events = extra("tensorboard.compat.proto.event_pb2", "tensorboard")
-    summaries = extra("tensorboard.compat.proto.summary_pb2", "tensorboard")
-    records = extra("tensorboard.summary.writer.record_writer", "tensorboard")
     folder.mkdir()
-    with open(folder / FILE, "wb") as stream:
-        writer = records.RecordWriter(stream)
-        writer.write(events.Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
+    with contextlib.closing(EventFile(folder / FILE)) as file:
         for row in rows:
-            values = [
-                summaries.Summary.Value(tag=name, simple_value=value) for name, value in row.values.items()
-            ]
-            event = events.Event(wall_time=row.at_s, step=row.update, summary=summaries.Summary(value=values))
-            writer.write(event.SerializeToString())
+            file.write(row.update, row.at_s, row.values)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from analysis.export.extras import extra
 from analysis.export.rows import Row
@@ -26,11 +26,25 @@ def write_wandb(folder: Path, name: str, run: Run, rows: Sequence[Row]) -> None:
     Raises:
         ValueError: wandb is not installed.
     """
+    with wandb_run(folder, name, run.config, mode="offline") as tracked:
+        for row in rows:
+            tracked.log(row.values, step=row.update)
+
+
+def wandb_run(folder: Path, name: str, config: Mapping[str, Any], *, mode: str) -> Any:
+    """An open run of wandb that says nothing of this machine or this checkout.
+
+    Args:
+        folder: its files come to lie in `wandb/` there.
+        mode: wandb's own: "offline", "online" or "disabled".
+
+    Raises:
+        ValueError: wandb is not installed.
+    """
     wandb = extra("wandb", "wandb")
     folder.mkdir(exist_ok=True)
-    # Nothing of this machine or this checkout belongs to a run that was recorded elsewhere.
     settings = wandb.Settings(
-        mode="offline",
+        mode=mode,
         root_dir=str(folder),
         console="off",
         silent=True,
@@ -40,9 +54,7 @@ def write_wandb(folder: Path, name: str, run: Run, rows: Sequence[Row]) -> None:
         x_disable_meta=True,
         x_save_requirements=False,
     )
-    with wandb.init(project=PROJECT, name=name, config=dict(run.config), settings=settings) as tracked:
-        for row in rows:
-            tracked.log(row.values, step=row.update)
+    return wandb.init(project=PROJECT, name=name, config=dict(config), settings=settings)
 
 
 def write_trackio(folder: Path, name: str, run: Run, rows: Sequence[Row]) -> None:

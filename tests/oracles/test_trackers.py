@@ -55,12 +55,12 @@ def wandb_records(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-def test_wandb(tmp_path, folders):
+def wandb_histories(folder: Path):
+    """By run, by step: what was logged."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    export(folders, "wandb", tmp_path / "out")
     found = {}
-    for path in (tmp_path / "out" / "wandb").glob("offline-run-*/*.wandb"):
+    for path in (folder / "wandb").glob("offline-run-*/*.wandb"):
         name, history = "", {}
         for data in wandb_records(path.read_bytes()):
             record = Record()
@@ -75,9 +75,45 @@ def test_wandb(tmp_path, folders):
                 step = items["_step"]
                 history[step] = {key: value for key, value in items.items() if not key.startswith("_")}
         found[name] = history
+    return found
+
+
+def test_wandb(tmp_path, folders):
+    export(folders, "wandb", tmp_path / "out")
+    found = wandb_histories(tmp_path / "out")
     assert found.keys() == {"a", "b"}
     for folder in folders:
         assert found[folder.name] == expected(folder)
+
+
+LIVE = """
+import sys
+from pathlib import Path
+from full_runs.controller.journal import Journal
+from full_runs.live import Live, wandb
+
+folder = Path(sys.argv[1])
+journal = Journal(folder / "journal.jsonl")
+live = Live(wandb, folder / "track", journal.path, name="one", config={"group_size": 8})
+times = {"wait_start_s": 0.0, "train_start_s": 0.0, "train_end_s": 1.0, "rollouts": 8, "tokens": 80}
+for version, reward in ((1, 0.0), (2, 0.0), (None, None), (2, 1.0), (3, 1.0)):
+    if version is None:
+        journal.write("resume", version=1)
+        continue
+    journal.write("update", version=version, **times, metrics={"reward": reward})
+    assert live.told(version, {"reward": reward}) is None
+live.close()
+"""
+
+
+def test_wandb_shows_a_full_run_as_it_goes_and_each_update_once(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LIVE, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    ((name, history),) = wandb_histories(tmp_path / "track").items()
+    assert name == "one"
+    assert {step: row["reward"] for step, row in history.items()} == {1: 0.0, 2: 1.0, 3: 1.0}
 
 
 def test_trackio(tmp_path, folders):

@@ -98,7 +98,7 @@ def test_an_extra_that_is_missing_is_named(run, tmp_path, capsys, sort):
     status, _, err = said_by(capsys, run, "--to", sort, "--out", tmp_path / "out")
     assert (status, err) == (
         2,
-        f"policylag export: --to {sort} needs the extra {sort}: pip install 'policylag[{sort}]'\n",
+        f"policylag export: {sort} needs the extra {sort}: pip install 'policylag[{sort}]'\n",
     )
     assert list(tmp_path.iterdir()) == []
 
