@@ -164,7 +164,8 @@ async def measure(name: str, load: Load, url: str, client: Any, model: Path, rep
 
 async def all_loads(model: Path, repeats: int, only: str | None) -> None:
     from full_runs.engine.client import EngineClient
-    from full_runs.engine.server import Server, ServerOptions
+    from full_runs.engine.launch import ServerOptions
+    from full_runs.engine.server import Server
 
     options = ServerOptions(max_model_tokens=256, max_requests=64)
     server = Server(model, log=model / "engine.log", options=options)
