@@ -109,7 +109,8 @@ class OverWire:
         )
         receiving: dict[int, asyncio.Task[EngineError | None]] = {}
         try:
-            await asyncio.wait({sending, opened}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {sending, opened}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not opened.done():
                 sending.result()
             update = as_update(self._outlines)

@@ -76,7 +76,7 @@ def as_engine(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def bytes_of(tensor: Tensor) -> memoryview:
     """Its numbers, row by row, where they lie if they lie so."""
     flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    return memoryview(flat.numpy())
+    return flat.numpy().data
 
 
 def digest(tensor: Tensor) -> str:

@@ -155,7 +155,7 @@ class TrainerClient:
         """
         file = self.folder / OPENED
         file.unlink(missing_ok=True)
-        request = {"command": "send_weights", "workers": list(workers), "address": address}
+        request: dict[str, Any] = {"command": "send_weights", "workers": list(workers), "address": address}
         request |= {"timeout_s": timeout_s, "opened": str(file.absolute())}
 
         def look() -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch import distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.distributed import ProcessGroupGloo
 
 from full_runs.configs.hosts import is_loopback
@@ -23,7 +24,7 @@ SENDER = 0
 class Listening(NamedTuple):
     """Where groups are formed, as long as it is held."""
 
-    store: dist.TCPStore
+    store: TCPStore
     port: int
 
 
@@ -34,7 +35,7 @@ def listening(address: str, timeout_s: float) -> Listening:
         listener.bind((address, 0))
         listener.listen()
         port = int(listener.getsockname()[1])
-        store = dist.TCPStore(
+        store = TCPStore(
             address,
             port,
             is_master=True,
@@ -57,17 +58,19 @@ def joined(address: str, port: int, name: str, *, rank: int, size: int, timeout_
     """
     patience = timedelta(seconds=timeout_s)
     # A connection of its own: a store's connection serves one who waits at a time.
-    store = dist.TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
-    options: Any = ProcessGroupGloo._Options()
+    store = TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
+    gloo: Any = ProcessGroupGloo
+    options = gloo._Options()
     options._timeout = patience
     if is_loopback(address):
-        options._devices = [ProcessGroupGloo.create_device(hostname=address)]
+        options._devices = [gloo.create_device(hostname=address)]
     else:
-        options._devices = [ProcessGroupGloo.create_default_device()]
-    return ProcessGroupGloo(dist.PrefixStore(name, store), rank, size, options)
+        options._devices = [gloo.create_default_device()]
+    whole: ProcessGroupGloo = gloo(PrefixStore(name, store), rank, size, options)
+    return whole
 
 
-def broadcast(group: ProcessGroupGloo, tensor: Tensor) -> dist.Work:
+def broadcast(group: Any, tensor: Tensor) -> dist.Work:
     """Begin to send, or to receive, one tensor from the sender; `wait` ends it.
 
     Raises:
@@ -76,4 +79,5 @@ def broadcast(group: ProcessGroupGloo, tensor: Tensor) -> dist.Work:
     options = dist.BroadcastOptions()
     options.rootRank = SENDER
     options.rootTensor = 0
-    return group.broadcast([tensor], options)
+    work: dist.Work = group.broadcast([tensor], options)
+    return work

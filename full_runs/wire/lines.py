@@ -8,6 +8,7 @@ was restarted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, final
 
 from torch import Tensor
@@ -77,6 +78,6 @@ def over_gloo(workers: Sequence[int], address: str, timeout_s: float) -> Opened:
 
     return Opened(
         told=[told(number) | {"timeout_s": ENGINE_PATIENCE * timeout_s} for number in range(len(workers))],
-        joins=[lambda number=number: join(number) for number in range(len(workers))],
+        joins=[partial(join, number) for number in range(len(workers))],
         keep=place,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, final
 
 import torch
@@ -35,7 +36,8 @@ class NcclLine:
 
     def send(self, tensor: Tensor) -> Callable[[], object]:
         self._communicator.broadcast(tensor, src=0, stream=torch.cuda.current_stream())
-        arrived = torch.cuda.Event()
+        event: Any = torch.cuda.Event
+        arrived = event()
         arrived.record()
 
         def wait() -> None:
@@ -71,7 +73,7 @@ def over_nccl(workers: Sequence[int], address: str, timeout_s: float) -> Opened:
 
     return Opened(
         told=[place | {"packed": False} for place in places],
-        joins=[lambda place=place: join(place) for place in places],
+        joins=[partial(join, place) for place in places],
         keep=None,
     )
 
