@@ -117,7 +117,7 @@ bench: setup-dev
 		then $(ORACLES)/bin/python -m benchmarks.bench_trl; \
 		else echo "trl: not measured, it could not be installed"; fi
 	@if $(MAKE) --no-print-directory setup-full; \
-		then for part in trainer engine push; \
+		then for part in trainer engine push controller; \
 			do $(FULL)/bin/python -m benchmarks.bench_full_$$part || exit 1; done; \
 		else echo "full runs: not measured, vLLM could not be installed"; fi
 

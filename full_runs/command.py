@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,6 +130,8 @@ def conduct(asked: Asked) -> Asked:
     try:
         with claimed(asked.out, asked.config):
             run = run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told)
+            # A job's scheduler asks with this signal; it ends a run as Ctrl-C does, and its log is written.
+            signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
             failures = asyncio.run(run)
     except (RuntimeError, ValueError) as ended:  # of engines, trainer and weights: all say who and why
         kept = f"what happened before is in {asked.out}; the same command with --out {asked.out} goes on"
