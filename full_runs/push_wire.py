@@ -6,7 +6,7 @@ others wait for it longer than a tensor may take.
 
 An engine that comes late or again is sent what the trainer holds *then*, under that version (*choice*: a copy
 of what was pushed last would cost the trainer its size in memory, or the folder that is saved here). It may
-be newer by an update than what the others hold; its tokens say so.
+be newer than what the others hold, by the updates of one push at most; its tokens say so.
 """
 
 from __future__ import annotations

@@ -8,5 +8,7 @@ answer       what it said, with log-prob and version of every token
 sampling     how tokens are drawn
 capability   what a server must offer
 extension    takes weights, inside the engine
+watch        what it takes, digested and multiplied as it passes
+gloo         its end of weights that come over the wire
 digests      are the engine's weights those of the trainer?
 """

@@ -73,3 +73,13 @@ class World(Protocol):
 
     def episode(self, prompt_id: int, /) -> Episode:
         """A fresh environment; the same prompt for the same id."""
+
+
+def must_fit(prompt: Sequence[int], most: int, *, prompt_id: int) -> None:
+    """Refuse a prompt that is too long.
+
+    Raises:
+        ValueError: it has more than `most` tokens.
+    """
+    if len(prompt) > most:
+        raise ValueError(f"prompt {prompt_id} has {len(prompt)} tokens, max_prompt_tokens is {most}")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from full_runs.tasks.environment import Ask, Step
+from full_runs.tasks.environment import Ask, Step, must_fit
 from full_runs.tasks.tokenizer import Tokenizer
 
 
@@ -100,11 +100,7 @@ class TextEpisode:
             ValueError: the prompt is too long.
         """
         prompt = self._world.asked(await self._world.source.question(self._prompt_id))
-        if len(prompt) > self._world.max_prompt_tokens:
-            most = self._world.max_prompt_tokens
-            raise ValueError(
-                f"prompt {self._prompt_id} has {len(prompt)} tokens, max_prompt_tokens is {most}"
-            )
+        must_fit(prompt, self._world.max_prompt_tokens, prompt_id=self._prompt_id)
         return prompt, self._ask()
 
     async def step(self, token_ids: Sequence[int], /) -> Step:

@@ -16,7 +16,7 @@ from typing import Any, final
 
 from full_runs.configs import text_worlds as settings
 from full_runs.tasks.chat import Chat, Message, Tool
-from full_runs.tasks.environment import HELD_OUT, Ask, Step
+from full_runs.tasks.environment import HELD_OUT, Ask, Step, must_fit
 from full_runs.tasks.order import Order
 from full_runs.tasks.tool_calls import calls_of
 from full_runs.tasks.verifiers_environment import (
@@ -118,11 +118,7 @@ class VerifiersEpisode:
         self._tools = asked["tools"]
         prompt = self._world.chat.conversation(self._prompt, self._tools)
         self._prompt_tokens = len(prompt)
-        if len(prompt) > self._world.max_prompt_tokens:
-            most = self._world.max_prompt_tokens
-            raise ValueError(
-                f"prompt {self._prompt_id} has {len(prompt)} tokens, max_prompt_tokens is {most}"
-            )
+        must_fit(prompt, self._world.max_prompt_tokens, prompt_id=self._prompt_id)
         return prompt, self._ask()
 
     async def step(self, token_ids: Sequence[int], /) -> Step:
