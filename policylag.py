@@ -87,8 +87,8 @@ def report(words: list[str]) -> int:
 
     asked = read_report(words)
     with bad_input("report: "):
-        asked.page.parent.mkdir(parents=True, exist_ok=True)
         judged = report_for_study(*asked.runs)
+        asked.page.parent.mkdir(parents=True, exist_ok=True)
         write_text(asked.page, render(judged))
         if asked.figures is not None:
             write_files(asked.figures, figure_files(judged))

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import weakref
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def tensors():
 def ended(tmp_path_factory):
     """What the sender saw, and what each receiver wrote down."""
     folder = tmp_path_factory.mktemp("lines")
-    opened = over_gloo([1] * len(BEHAVIOUR), LOOPBACK, 4.0)
+    opened = over_gloo([1] * len(BEHAVIOUR), LOOPBACK, 6.0)
     script, root = str(Path(receiver.__file__)), str(Path(__file__).parents[3])
     others = [
         subprocess.Popen(
@@ -45,6 +46,9 @@ def ended(tmp_path_factory):
         if how != "never comes"
     ]
     try:
+        while len(list(folder.glob("*.ready"))) < len(others):
+            assert all(other.poll() is None for other in others)
+            time.sleep(0.05)
         lines, absent = joined_lines(opened)
         sums = Sums()
         sent = [(f"t{number}", tensor) for number, tensor in enumerate(tensors())]
