@@ -13,13 +13,11 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 from analysis.export.tensorboard import EventFile
 from analysis.export.trackers import wandb_run
 from full_runs.controller.journal import event_log, lines
-
-Tracker: TypeAlias = Literal["tensorboard", "wandb"]
 
 
 class Shown(Protocol):
@@ -127,4 +125,4 @@ def wandb(folder: Path, name: str, config: Mapping[str, Any]) -> Shown:
     return _Wandb(wandb_run(folder, name, config, mode=os.environ.get("WANDB_MODE", "offline")))
 
 
-SHOW: Final[Mapping[Tracker, Show]] = {"tensorboard": tensorboard, "wandb": wandb}
+SHOW: Final[Mapping[str, Show]] = {"tensorboard": tensorboard, "wandb": wandb}

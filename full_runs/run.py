@@ -17,7 +17,7 @@ from full_runs.controller.course import JOURNAL, Parts, Told, run
 from full_runs.controller.journal import event_log, failures, lines
 from full_runs.engine.installed import installed
 from full_runs.folder import FINISHED, UNFINISHED
-from full_runs.tasks.games import GameWorld, addition, lookup
+from full_runs.tasks.games import GameWorld, game_world
 from full_runs.tasks.taught import taught
 from full_runs.tasks.text import TextWorld
 from full_runs.tasks.text_worlds import text_world
@@ -100,35 +100,27 @@ def world_of(config: FullConfig) -> GameWorld | TextWorld | VerifiersWorld:
     Raises:
         BadInputError: a file, the tokenizer, the sandbox, an extra or an environment cannot be used.
     """
-    match config.world:
-        case Addition():
-            return addition(seed=config.seed, most_digits=config.world.most_digits)
-        case Lookup():
-            return lookup(
+    if isinstance(config.world, Addition | Lookup):
+        return game_world(config.world, seed=config.seed)
+    assert config.model is not None  # the configuration is checked
+    try:
+        if isinstance(config.world, Verifiers):
+            return verifiers_world(
+                config.world,
+                ModelTokenizer(config.model, chat_template=True).chat(),
                 seed=config.seed,
-                most_turns=config.world.most_turns,
-                observation_tokens=config.world.observation_tokens,
+                max_prompt_tokens=config.max_prompt_tokens,
+                max_response_tokens=config.max_response_tokens,
             )
-        case _:
-            assert config.model is not None  # the configuration is checked
-            try:
-                if isinstance(config.world, Verifiers):
-                    return verifiers_world(
-                        config.world,
-                        ModelTokenizer(config.model, chat_template=True).chat(),
-                        seed=config.seed,
-                        max_prompt_tokens=config.max_prompt_tokens,
-                        max_response_tokens=config.max_response_tokens,
-                    )
-                return text_world(
-                    config.world,
-                    ModelTokenizer(config.model, chat_template=config.world.chat_template),
-                    seed=config.seed,
-                    max_prompt_tokens=config.max_prompt_tokens,
-                    max_response_tokens=config.max_response_tokens,
-                )
-            except (ImportError, RuntimeError, ValueError) as error:
-                raise BadInputError(f"full: world {config.world.kind}: {error}") from None
+        return text_world(
+            config.world,
+            ModelTokenizer(config.model, chat_template=config.world.chat_template),
+            seed=config.seed,
+            max_prompt_tokens=config.max_prompt_tokens,
+            max_response_tokens=config.max_response_tokens,
+        )
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise BadInputError(f"full: world {config.world.kind}: {error}") from None
 
 
 def starting_model(config: FullConfig, world: GameWorld | TextWorld | VerifiersWorld) -> Path:

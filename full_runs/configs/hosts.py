@@ -29,7 +29,7 @@ class OnHosts(BaseModel):
     run: keep the network closed to others."""
     engine_urls: tuple[str, ...] = ()
     """Engines that run already, in place of those that would be started here; as many as `engines`. They are
-    never ended, and read new weights from the run's folder."""
+    never ended; new weights they read from the run's folder, or get over the wire (`push_over`)."""
     engine_api_key_variable: Annotated[str, Field(pattern=_VARIABLE)] | None = None
     """Name of the environment variable that holds their API key; the key itself is written nowhere."""
 

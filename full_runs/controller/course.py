@@ -172,7 +172,7 @@ def pusher(config: FullConfig, model: Path) -> Pusher:
     """How weights reach engines of these settings."""
     wanted = inventory(model)
     whole = config.tensor_parallel == 1 and not any(EXPERTS in name for name in wanted)
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
+    dtype: torch.dtype = getattr(torch, config.precision)
     return Pusher(wanted=wanted, keys=config.keys_at_push, whole_engines=whole, dtype=dtype)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
@@ -14,7 +13,6 @@ from full_runs.plan.times import Passes, lengths, micro_batches, timed, tokens_p
 from simulator.config import PipelineConfig
 from simulator.pipeline.pipeline import run
 from simulator.planner.measure import Numbers, estimates, measure
-from simulator.rules.on_sync import OnSync
 from simulator.world.decoding import LoadDependent
 from simulator.world.lengths import mean_tokens
 
@@ -87,13 +85,10 @@ def expected(
     timed_pipeline = pipeline_of(config, model)
     updates = simulated_updates(config)
     # Real engines stand still for a push.
-    rule = dataclasses.replace(
-        config.rule(), on_sync=OnSync(running=config.keys_at_push, pauses_engines=True)
-    )
+    real = {"updates": updates, "keys_at_push": config.keys_at_push, "engines_stand_still": True}
     found = []
     for number in range(SEEDS):
-        seeded = timed_pipeline.model_copy(update={"updates": updates, "seed": config.seed + number})
-        found.append(measure(run(seeded, rule=rule)))
+        found.append(measure(run(timed_pipeline.model_copy(update=real | {"seed": config.seed + number}))))
         advance()
     engine, share = timed_pipeline.engine, share_of(config)
     assert isinstance(engine, LoadDependent)

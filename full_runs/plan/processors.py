@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
 
@@ -21,7 +21,7 @@ from full_runs.plan.expected import SEEDS, simulated_updates
 from full_runs.plan.fits import method_of
 from full_runs.plan.times import BYTES
 from full_runs.plan.trainer_memory import Load, trainer_bytes
-from full_runs.tasks.games import GameWorld, addition, lookup
+from full_runs.tasks.games import game_world
 from full_runs.tasks.tiny_model import TinyModel, outline
 from simulator.command_line import BadInputError, bad_input
 from simulator.config import PipelineConfig
@@ -101,19 +101,10 @@ def plan(
 
 def _model(config: FullConfig) -> tuple[Architecture, int]:
     """What is trained, and the longest rollout."""
-    world: GameWorld
-    match config.world:
-        case Addition():
-            world = addition(seed=config.seed, most_digits=config.world.most_digits)
-        case Lookup():
-            world = lookup(
-                seed=config.seed,
-                most_turns=config.world.most_turns,
-                observation_tokens=config.world.observation_tokens,
-            )
-        case _:
-            assert config.model is not None  # the configuration is checked
-            return architecture(config.model), config.longest_tokens
+    if not isinstance(config.world, Addition | Lookup):
+        assert config.model is not None  # the configuration is checked
+        return architecture(config.model), config.longest_tokens
+    world = game_world(config.world, seed=config.seed)
     tiny = outline(TinyModel(width=config.width, depth=config.depth, heads=config.heads))
     named = {
         "layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
@@ -176,13 +167,4 @@ def _simulated(found: OnProcessors, fitted: PipelineConfig, *, silent: bool) -> 
         for number in range(SEEDS):
             seen.append(measure(run(PipelineConfig.model_validate(base | {"seed": config.seed + number}))))
             advance()
-    return OnProcessors(
-        config=config,
-        model=found.model,
-        rank_bytes=found.rank_bytes,
-        engine_bytes=found.engine_bytes,
-        capacity_tokens=found.capacity_tokens,
-        longest_tokens=found.longest_tokens,
-        simulated=estimates(seen),
-        updates=updates,
-    )
+    return replace(found, simulated=estimates(seen), updates=updates)

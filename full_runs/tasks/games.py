@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 import torch
 
+from full_runs.configs.record import Addition, Lookup
 from full_runs.tasks.environment import Ask, Step
 from simulator.lab.tasks import carry_addition, tool_lookup
 from simulator.lab.tasks.game import CHOOSE, END, Game
@@ -106,3 +107,10 @@ def lookup(*, seed: int, most_turns: int, observation_tokens: int = 1) -> GameWo
     """Pointers that only the environment knows, over turns of calls and observations."""
     game = tool_lookup.ToolLookup(seed=seed, most_turns=most_turns, observation_tokens=observation_tokens)
     return GameWorld(game, ends={tool_lookup.CALL: 1, tool_lookup.ANSWER: 1})
+
+
+def game_world(settings: Addition | Lookup, *, seed: int) -> GameWorld:
+    """The one that a configuration names."""
+    if isinstance(settings, Addition):
+        return addition(seed=seed, most_digits=settings.most_digits)
+    return lookup(seed=seed, most_turns=settings.most_turns, observation_tokens=settings.observation_tokens)

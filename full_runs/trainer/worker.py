@@ -104,7 +104,7 @@ def _done(trainer: Trainer, config: TrainerConfig, request: Message, ranks: Rank
     if command == "log_probs":
         lesson = to_lesson(request.tensors, ranks.device)
         return Message({}, {"log_probs": trainer.log_probs(lesson)})
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
+    dtype: torch.dtype = getattr(torch, config.precision)
     if command == "weights":
         return Message({"outlines": outlines(trainer.policy, dtype)}, {})
     if command == "send_weights":

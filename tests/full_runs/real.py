@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,22 @@ def saved_model(folder: Path, seed: int) -> Path:
                 weight.normal_(0, 0.1, generator=draws)
     save(model, folder, vocabulary=VOCABULARY)
     return folder
+
+
+@contextlib.contextmanager
+def serving(server: Any) -> Iterator[str]:
+    """The address of a server that was started, once it answers; it is stopped afterwards."""
+    from full_runs.engine.client import EngineClient
+
+    async def ready() -> None:
+        async with EngineClient(server.url) as client:
+            await server.ready(client)
+
+    try:
+        now(ready())
+        yield server.url
+    finally:
+        now(server.stop())
 
 
 def now(coroutine: Coroutine[Any, Any, Returned]) -> Returned:

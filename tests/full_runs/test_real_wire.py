@@ -15,7 +15,7 @@ import torch
 
 from full_runs.engine.digests import inventory
 from full_runs.engine.sampling import Sampling
-from tests.full_runs.real import needs_engines, now, options, saved_model
+from tests.full_runs.real import needs_engines, now, options, saved_model, serving
 
 pytestmark = needs_engines()
 PROMPT = [1, 2, 3]
@@ -87,19 +87,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 @pytest.fixture(scope="module")
 def url(both: Both) -> Iterator[str]:
     """One engine."""
-    from full_runs.engine.client import EngineClient
-
-    server = both.server("one")
-
-    async def ready() -> None:
-        async with EngineClient(server.url) as client:
-            await server.ready(client)
-
-    try:
-        now(ready())
-        yield server.url
-    finally:
-        now(server.stop())
+    with serving(both.server("one")) as url:
+        yield url
 
 
 def use(url: str, what: Callable[[Any], Any], kind: type[Any] | None = None) -> Any:

@@ -19,7 +19,7 @@ import torch
 from full_runs.engine.answer import Answer
 from full_runs.engine.digests import inventory
 from full_runs.engine.sampling import Sampling
-from tests.full_runs.real import needs_engines, now, options, saved_model
+from tests.full_runs.real import needs_engines, now, options, saved_model, serving
 
 pytestmark = needs_engines()
 TOLERANCE = 1e-5
@@ -63,18 +63,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     place = tmp_path_factory.mktemp("engine")
     folders = saved_model(place / "old", 0), saved_model(place / "new", 1)
-    server = Server(folders[0], log=place / "log.txt", options=options())
 
-    async def ready() -> None:
-        async with EngineClient(server.url) as client:
-            await server.ready(client)
+    async def check(url: str) -> None:
+        async with EngineClient(url) as client:
             await client.check()
 
-    try:
-        now(ready())
-        yield Running(server.url, folders)
-    finally:
-        now(server.stop())
+    with serving(Server(folders[0], log=place / "log.txt", options=options())) as url:
+        now(check(url))
+        yield Running(url, folders)
 
 
 def pusher(running: Running, keys: str) -> Any:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from full_runs.tasks.play import Played, patient, play
-from tests.full_runs.real import needs_engines, now, options
+from tests.full_runs.real import needs_engines, now, options, serving
 from tests.full_runs.tasks.byte_model import saved_model
 from tests.full_runs.tasks.verifiers_environments import written
 
@@ -36,20 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    from full_runs.engine.client import EngineClient
     from full_runs.engine.server import Server
 
-    server = Server(folder, log=folder / "log.txt", options=options())
-
-    async def ready() -> None:
-        async with EngineClient(server.url) as client:
-            await server.ready(client)
-
-    try:
-        now(ready())
-        yield server.url
-    finally:
-        now(server.stop())
+    with serving(Server(folder, log=folder / "log.txt", options=options())) as url:
+        yield url
 
 
 def verifiers(name: str) -> Any:
