@@ -52,3 +52,14 @@ def test_the_wheel_runs(site: Path) -> None:
     assert json.loads(run_installed(site, *words))["updates"] == 8
     meta = json.loads((site.parent / "run" / "meta.json").read_text())
     assert meta["git_revision"] is None
+
+
+def test_an_environment_beside_this_one_can_be_built_with_what_is_here() -> None:
+    """`make setup-full` builds without isolation: whatever the build asks for is installed already."""
+    code = (
+        "from hatchling.build import get_requires_for_build_editable as asked; "
+        "from importlib.metadata import version; from packaging.requirements import Requirement as R; "
+        "print([r for r in map(R, asked()) if version(r.name) not in r.specifier])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
