@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Literal, final
 from full_runs.configs.ready import READY
 from full_runs.configs.record import FullConfig
 from full_runs.folder import FINISHED, claimed, named, new_or_unfinished
+from full_runs.screen import screen
 from simulator.command_line import BadInputError, Options, bad_input, read_experiment
 from simulator.stalled import StalledError
 
 if TYPE_CHECKING:
     from full_runs.live import Live
-
-_SHOWN = ("reward", "accuracy", "oldest_lag_mean", "k3", "masked_fraction", "explained_variance", "push_s")
 
 
 @dataclass(frozen=True)
@@ -117,19 +116,18 @@ def conduct(asked: Asked) -> Asked:
     with bad_input("full: track: "):
         live = _live(asked)
 
-    def say(words: str) -> None:
-        if not asked.options.silent:
-            print(words, file=sys.stderr, flush=True)
-
-    def told(version: int, metrics: Mapping[str, float]) -> None:
-        seen = "  ".join(f"{name} {metrics[name]:.3g}" for name in _SHOWN if name in metrics)
-        say(f"{version} of {asked.config.updates} updates  {seen}")
-        if live is not None and (why := live.told(version, metrics)):
-            say(why)
-
     try:
-        with claimed(asked.out, asked.config):
-            run = run_config(asked.config, out=asked.out, arm=asked.arm, say=say, told=told)
+        with (
+            claimed(asked.out, asked.config),
+            screen(asked.config.updates, silent=asked.options.silent) as on,
+        ):
+
+            def told(version: int, metrics: Mapping[str, float]) -> None:
+                on.told(version, metrics)
+                if live is not None and (why := live.told(version, metrics)):
+                    on.say(why)
+
+            run = run_config(asked.config, out=asked.out, arm=asked.arm, say=on.say, told=told)
             # A job's scheduler asks with this signal; it ends a run as Ctrl-C does, and its log is written.
             signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
             failures = asyncio.run(run)
@@ -143,8 +141,9 @@ def conduct(asked: Asked) -> Asked:
         print(
             json.dumps({"run": str(asked.run_folder), "updates": asked.config.updates, "failures": failures})
         )
-    else:
-        say(f"failures: {', '.join(f'{name} {count}' for name, count in failures.items()) or 'none'}")
+    elif not asked.options.silent:
+        counted = ", ".join(f"{name} {count}" for name, count in failures.items())
+        print(f"failures: {counted or 'none'}", file=sys.stderr)
     return asked
 
 

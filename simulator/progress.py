@@ -1,4 +1,4 @@
-"""How far is it? A bar on stderr, where stderr is a terminal; a line now and then where it is not."""
+"""How far is it? A bar on stderr if that is a terminal that can redraw one; else a line now and then."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -26,12 +27,11 @@ def progress(total: int, unit: str, *, silent: bool, already: int = 0) -> Iterat
     if silent or total == already:
         yield lambda: None
         return
-    pace = _Pace(total - already)
-    if not sys.stderr.isatty():
+    pace, console = Pace(total - already), Console(stderr=True)
+    if not redraws(console):
         yield _printing(total, unit, already, pace)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Left(pace))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns(pace), console=console, transient=True) as bar:
         task = bar.add_task(unit, total=total, completed=already)
 
         def advance() -> None:
@@ -41,7 +41,13 @@ def progress(total: int, unit: str, *, silent: bool, already: int = 0) -> Iterat
         yield advance
 
 
-class _Pace:
+def redraws(console: Console) -> bool:
+    """A file or a pipe does not, nor does a terminal that says it is dumb."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+@final
+class Pace:
     """Time that is left if steps go on as they went so far: right for a few long ones as for many short."""
 
     def __init__(self, steps: int) -> None:
@@ -60,8 +66,13 @@ class _Pace:
         return max(0.0, from_last_s - (time.monotonic() - self._last_s))
 
 
+def columns(pace: Pace) -> tuple[ProgressColumn, ...]:
+    """Of a bar: what is counted, the bar, how many of how many, the time that is left."""
+    return (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Left(pace))
+
+
 class _Left(ProgressColumn):
-    def __init__(self, pace: _Pace) -> None:
+    def __init__(self, pace: Pace) -> None:
         super().__init__()
         self._pace = pace
 
@@ -83,7 +94,7 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def _printing(total: int, unit: str, already: int, pace: _Pace) -> Callable[[], None]:
+def _printing(total: int, unit: str, already: int, pace: Pace) -> Callable[[], None]:
     done, said_s = already, time.monotonic()
 
     def advance() -> None:
