@@ -6,7 +6,9 @@ simulator writes a slot's standing still as idle time of the cause `sync`; so do
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 Spell = tuple[float, float]
@@ -27,9 +29,9 @@ def without_stalls(
             yield dict(row)
             continue
         at_s = row["start_s"]
-        for start_s, end_s in stalls:
-            if end_s <= at_s or start_s >= row["end_s"]:
-                continue
+        first = bisect.bisect_right(stalls, at_s, key=itemgetter(1))
+        last = bisect.bisect_left(stalls, row["end_s"], key=itemgetter(0))
+        for start_s, end_s in stalls[first:last]:
             if start_s > at_s:
                 yield {**row, "start_s": at_s, "end_s": start_s}
             at_s = min(end_s, row["end_s"])
