@@ -7,6 +7,7 @@ said, and goes on from there (`full_runs.controller.resume`). `event_log` makes 
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import time
@@ -168,8 +169,10 @@ def event_log(facts: Iterable[Mapping[str, Any]]) -> EventLog:
         recorder.add_interval(**row)
     for row in rollout_rows(facts).values():
         recorder.add_rollout(**row)
+    published = sorted(pushed)
     for row in updates.values():
         metrics = {name: float("nan") if v is None else v for name, v in row.pop("metrics").items()}
-        published_s = next((at for version, at in sorted(pushed.items()) if version >= row["version"]), None)
+        push = bisect.bisect_left(published, row["version"])
+        published_s = pushed[published[push]] if push < len(published) else None
         recorder.add_update(metrics, **row, published_s=published_s)
     return recorder.log()
