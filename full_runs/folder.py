@@ -31,6 +31,8 @@ MAY_DIFFER: Final = frozenset(
         "engine_urls",
         "engine_api_key_variable",
         "engine_threads",
+        "engine_cores",
+        "trainer_cores",
         "engine_cache_gb",
         "tokens_at_once",
         "packed",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from full_runs.configs.cores import shared_out
 from full_runs.configs.record import Addition, FullConfig, Lookup
 from full_runs.configs.text_worlds import Verifiers
 from full_runs.controller.course import JOURNAL, Parts, Told, run
@@ -171,6 +172,7 @@ def start_trainer(
         nodes=nodes,
         rendezvous=config.rendezvous if nodes > 1 else None,
         gpus=config.placement().of_trainer(0) if config.gpus else (),
+        cores=shared_out(config.trainer_cores, config.ranks),
     )
     if nodes > 1:
         join = f"python -m full_runs.trainer.join --folder {trainer.folder.absolute()} --node"

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from full_runs.configs import cores
 from full_runs.configs.computing import Computing
 from full_runs.configs.gpus import OnGpus
 from full_runs.configs.hosts import OnHosts, is_loopback
@@ -52,7 +53,7 @@ World: TypeAlias = Annotated[
 
 
 @final
-class FullConfig(OnHosts, OnGpus, Language, Computing):
+class FullConfig(OnHosts, OnGpus, cores.OnCores, Language, Computing):
     """One run on real engines and a real trainer, on processors or on GPUs.
 
     Only the first has been executed so far.
@@ -95,8 +96,6 @@ class FullConfig(OnHosts, OnGpus, Language, Computing):
     engines: Count = 1
     in_flight: Count = 64
     """Rollouts under way at once, over all engines."""
-    engine_threads: Count = 1
-    """On processors."""
     engine_cache_gb: Annotated[int, Field(ge=1, le=10_000)] = 1
     """On processors: memory of an engine for keys and values."""
     keys_at_push: Literal["keep", "recompute"] = "recompute"
@@ -173,6 +172,10 @@ class FullConfig(OnHosts, OnGpus, Language, Computing):
                 f"push_over is wire, engine_urls names {far[0]}, which is not this host, and rendezvous is"
                 " None: engines join the trainer at its host"
             )
+        cores.check(
+            self, ranks=self.ranks, trainer_nodes=self.trainer_nodes, engines=self.engines,
+            elsewhere=len(self.engine_urls), gpus=self.gpus,
+        )  # fmt: skip
         if not self.gpus:
             return
         wanted = self.ranks + self.engines * self.tensor_parallel

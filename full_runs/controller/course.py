@@ -11,6 +11,7 @@ from typing import Any, Final, final
 
 import torch
 
+from full_runs.configs.cores import shared_out
 from full_runs.configs.record import FullConfig
 from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines, Start
@@ -151,6 +152,7 @@ def server_options(config: FullConfig, most_tokens: int, place: int) -> ServerOp
         place: which of the engines.
     """
     on_gpus = config.placement().engines[place] if config.gpus else ()
+    on_cores = shared_out(config.engine_cores, config.engines)
     return ServerOptions(
         max_model_tokens=max(most_tokens, LEAST_TOKENS),
         max_requests=config.in_flight // config.engines,
@@ -162,6 +164,7 @@ def server_options(config: FullConfig, most_tokens: int, place: int) -> ServerOp
         gpus=tuple(number for _, number in on_gpus),
         gpu_memory=config.engine_memory,
         threads=config.engine_threads,
+        cores=on_cores[place] if on_cores else (),
         cpu_cache_gb=config.engine_cache_gb,
         ready_timeout_s=config.engine_ready_timeout_s,
         seed=config.seed,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
+from full_runs import pinned
 from full_runs.configs.placement import visible
 
 HOST: Final = "127.0.0.1"
@@ -46,6 +47,8 @@ class ServerOptions:
     """Share of each of them that it takes."""
     threads: int = 1
     """On processors."""
+    cores: tuple[int, ...] = ()
+    """On processors: it stays on these, with all its workers; none: anywhere."""
     cpu_cache_gb: int = 1
     """On processors: memory for keys and values."""
     weight_transfer: str | None = None
@@ -71,7 +74,8 @@ def command(model: Path, port: int, options: ServerOptions) -> list[str]:
         words += ["--weight-transfer-config", json.dumps({"backend": options.weight_transfer})]
     if options.gpus:
         return [*words, "--gpu-memory-utilization", str(options.gpu_memory)]
-    return [*words, "--enforce-eager"]  # compiling takes longer than a tiny model's run
+    words.append("--enforce-eager")  # compiling takes longer than a tiny model's run
+    return [*pinned.words([options.cores]), *words] if options.cores else words
 
 
 def environment(options: ServerOptions, inherited: Mapping[str, str]) -> dict[str, str]:

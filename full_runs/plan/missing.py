@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Set
 
+from full_runs import pinned
+from full_runs.configs.cores import as_text, numbers
 from full_runs.configs.record import FullConfig
 from full_runs.engine.installed import installed
 
@@ -22,6 +25,7 @@ def missing(
     seen: Callable[[], int] = gpus_seen,
     vllm: Callable[[], str] = installed,
     variables: Mapping[str, str] = os.environ,
+    cores: Callable[[], Set[int] | None] = pinned.usable,
 ) -> list[str]:
     """Each in a few words; empty if nothing is known to be in the way.
 
@@ -29,9 +33,10 @@ def missing(
         seen: how many GPUs are here.
         vllm: which vLLM is here; raises RuntimeError for none.
         variables: of the environment.
+        cores: that this process may use; None where none can be chosen.
     """
     here = _on_this_host(config, seen, vllm) if config.gpus else []
-    return [*here, *_unsaid(config, variables)]
+    return [*here, *_cores(config, cores), *_unsaid(config, variables)]
 
 
 def _on_this_host(config: FullConfig, seen: Callable[[], int], vllm: Callable[[], str]) -> list[str]:
@@ -48,6 +53,19 @@ def _on_this_host(config: FullConfig, seen: Callable[[], int], vllm: Callable[[]
     except RuntimeError:
         lacking.append("vLLM with CUDA is not installed")
     return lacking
+
+
+def _cores(config: FullConfig, usable: Callable[[], Set[int] | None]) -> list[str]:
+    said = []
+    for name in ("trainer_cores", "engine_cores"):
+        if (text := getattr(config, name)) is None:
+            continue
+        if (here := usable()) is None:
+            said.append(f"{name} is {text}, and on {sys.platform} no process can be kept on cores")
+        elif absent := [core for core in numbers(text) if core not in here]:
+            may = as_text(tuple(sorted(here)))
+            said.append(f"{name} is {text}, core {absent[0]} included, and this process may use {may}")
+    return said
 
 
 def gpus_wanted(config: FullConfig) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 from rich.table import Table
 
 from analysis.report.terminal import Terminal
+from full_runs.configs.cores import as_text, shared_out
 from full_runs.plan.expected import SEEDS
 from full_runs.plan.processors import OnProcessors
 from full_runs.plan.words import simulated_json, simulated_table
@@ -34,7 +35,7 @@ def text(name: str, plan: OnProcessors) -> str:
         f"{plan.model.total:,} parameters; ranks: {config.ranks}, engines: {config.engines};"
         f" {config.in_flight:,} rollouts in flight of up to {plan.longest_tokens:,} tokens, an engine has"
         f" room for {plan.capacity_tokens:,}. On this host: {_mb(plan.here_bytes)} MB, beside"
-        " interpreters and libraries."
+        f" interpreters and libraries.{_on_cores(plan)}"
     )
     rest = [UNKNOWN] if plan.simulated is None else [simulated_table(plan.simulated, plan.updates), ELSEWHERE]
     terminal = Terminal()
@@ -57,6 +58,7 @@ def to_json(name: str, plan: OnProcessors) -> str:
                 "capacity_tokens": plan.capacity_tokens,
             },
             "this_host_bytes": plan.here_bytes,
+            "cores": _cores(plan),
             "longest_tokens": plan.longest_tokens,
             "update_s": None if simulated is None else 3600 / simulated["updates_per_hour"].mean,
             "simulated": None if simulated is None else simulated_json(simulated),
@@ -65,6 +67,20 @@ def to_json(name: str, plan: OnProcessors) -> str:
         },
         allow_nan=False,
     )
+
+
+def _cores(plan: OnProcessors) -> dict[str, list[str]]:
+    """Of each rank and of each engine; empty where the system puts them."""
+    config = plan.config
+    return {
+        "ranks": [as_text(own) for own in shared_out(config.trainer_cores, config.ranks)],
+        "engines": [as_text(own) for own in shared_out(config.engine_cores, config.engines)],
+    }
+
+
+def _on_cores(plan: OnProcessors) -> str:
+    of = {name: "; ".join(own) for name, own in _cores(plan).items() if own}
+    return "".join(f" Cores of {name}: {own}." for name, own in of.items())
 
 
 def _mb(size: float) -> str:

@@ -63,6 +63,7 @@ class TrainerClient:
         nodes: int = 1,
         rendezvous: str | None = None,
         gpus: tuple[int, ...] = (),
+        cores: tuple[tuple[int, ...], ...] = (),
     ) -> Self:
         """Start so many processes; they are ready when the first request is answered.
 
@@ -72,6 +73,7 @@ class TrainerClient:
             nodes: hosts that share them evenly; this one is the first.
             rendezvous: `HOST:PORT` of this host, where the others come.
             gpus: numbers of each node's GPUs, a rank each; none: processors.
+            cores: of each rank, on one node of processors; none: anywhere.
 
         Raises:
             ValueError: it has been started, no rank is asked for, or nodes cannot share them or do not meet.
@@ -88,6 +90,7 @@ class TrainerClient:
             ranks_a_node=ranks // nodes,
             rendezvous=rendezvous,
             gpus=gpus,
+            cores=cores,
         )
         variables = environment(assembly, config, os.environ)
         if self.folder.exists():

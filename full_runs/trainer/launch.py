@@ -17,6 +17,7 @@ from typing import Final, final
 
 from pydantic import BaseModel, ConfigDict
 
+from full_runs import pinned
 from full_runs.configs.hosts import is_loopback
 from full_runs.configs.placement import visible
 from full_runs.trainer.config import TrainerConfig
@@ -42,6 +43,8 @@ class Assembly(BaseModel):
     """`HOST:PORT` of node 0; None on one node."""
     gpus: tuple[int, ...] = ()
     """Numbers of each node's GPUs; none: processors."""
+    cores: tuple[tuple[int, ...], ...] = ()
+    """On processors and one node: of each rank; none: anywhere."""
 
 
 def torchrun(assembly: Assembly, node: int, folder: Path) -> list[str]:
@@ -54,8 +57,15 @@ def torchrun(assembly: Assembly, node: int, folder: Path) -> list[str]:
         words += ["--rdzv-endpoint", assembly.rendezvous, "--rdzv-id", assembly.id]
         words += ["--rdzv-conf", f"timeout={MEET_S}"]
     words += ["--nproc-per-node", str(assembly.ranks_a_node)]
-    words += ["-m", "full_runs.trainer.worker", "--folder", str(folder.absolute())]
-    return words if node else [*words, "--watched"]
+    worker = ["-m", "full_runs.trainer.worker", "--folder", str(folder.absolute())]
+    if not node:
+        worker.append("--watched")
+    if not assembly.cores:
+        return [*words, *worker]
+    # torchrun on all cores of its ranks; each of these takes its own before it imports torch.
+    together = sorted({core for own in assembly.cores for core in own})
+    words = [*pinned.words([together]), *words]
+    return [*words, "--no-python", *pinned.words(assembly.cores), sys.executable, "-u", *worker]
 
 
 def environment(assembly: Assembly, config: TrainerConfig, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +78,9 @@ def environment(assembly: Assembly, config: TrainerConfig, inherited: Mapping[st
     ours = {**inherited, "PYTHONPATH": os.pathsep.join([here, *filter(None, [inherited.get("PYTHONPATH")])])}
     if assembly.gpus:
         ours["CUDA_VISIBLE_DEVICES"] = visible(assembly.gpus, inherited.get("CUDA_VISIBLE_DEVICES"))
-    if config.device == "cpu":
+    if assembly.cores:
+        ours["OMP_NUM_THREADS"] = str(len(assembly.cores[0]))
+    elif config.device == "cpu":
         ours.setdefault("OMP_NUM_THREADS", "1")
     # On one machine they talk over loopback only.
     names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]

@@ -27,7 +27,7 @@ def unfinished(out: Path) -> Path:
 def test_an_unfinished_run_goes_on_with_the_same_settings_on_other_machines(tmp_path):
     out = unfinished(tmp_path / "x")
     assert new_or_unfinished(out, CONFIG) == out
-    assert new_or_unfinished(out, tiny_cpu(ranks=1, engines=2, stall_limit_s=5.0)) == out
+    assert new_or_unfinished(out, tiny_cpu(ranks=1, engines=2, trainer_cores="0", stall_limit_s=5.0)) == out
     with pytest.raises(BadInputError, match=r"unfinished run whose learning_rate is 0\.0002, not 0\.1$"):
         new_or_unfinished(out, tiny_cpu(learning_rate=0.1))
 

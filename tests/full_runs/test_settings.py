@@ -48,3 +48,10 @@ def test_on_one_gpu_the_engine_takes_its_share_of_the_trainers() -> None:
     options = server_options(config, config.longest_tokens, 0)
     assert options.gpus == config.placement().of_trainer(0) == (0,)
     assert options.gpu_memory == config.engine_memory == 0.4
+
+
+def test_each_engine_has_its_part_of_the_cores() -> None:
+    config = FullConfig(engines=2, engine_cores="0-1,4-5", engine_threads=2)
+    options = [server_options(config, 10, place) for place in range(2)]
+    assert [(own.cores, own.threads) for own in options] == [((0, 1), 2), ((4, 5), 2)]
+    assert server_options(FullConfig(), 10, 0).cores == ()

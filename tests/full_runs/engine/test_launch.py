@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,10 @@ def test_an_engine_sees_its_own_gpus_of_those_that_its_controller_may_use(
 def test_gpus_that_are_not_there_are_refused(known: str) -> None:
     with pytest.raises(ValueError, match="GPU 3 of it is wanted"):
         environment(ON_GPUS, {"CUDA_VISIBLE_DEVICES": known})
+
+
+def test_cores_come_first_and_change_nothing_else() -> None:
+    free = command(Path("m"), 1, ON_CPU)
+    pinned = command(Path("m"), 1, dataclasses.replace(ON_CPU, cores=(2, 3, 4)))
+    assert pinned[-len(free) :] == free
+    assert pinned[: -len(free)][1:] == ["-m", "full_runs.pinned", "2,3,4"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -63,3 +64,26 @@ def test_this_host_needs_the_gpus_of_what_is_started_here() -> None:
     assert gpus_wanted(qwen3_30b_a3b()) == 8
     near = tuple(f"http://127.0.0.1:{8000 + engine}" for engine in range(2))
     assert gpus_wanted(qwen3_8b(engine_urls=near)) == 6
+
+
+@pytest.mark.parametrize(
+    ("usable", "said"),
+    [
+        (frozenset({0, 1, 4, 5, 6, 7}), []),
+        (frozenset({1, 2, 5}), [
+            "trainer_cores is 0-1, core 0 included, and this process may use 1-2,5",
+            "engine_cores is 4-7, core 4 included, and this process may use 1-2,5",
+        ]),
+        (frozenset({0, 1, 4, 5, 7}), [
+            "engine_cores is 4-7, core 6 included, and this process may use 0-1,4-5,7",
+        ]),
+        (None, [f"{name} is {text}, and on {sys.platform} no process can be kept on cores"
+                for name, text in (("trainer_cores", "0-1"), ("engine_cores", "4-7"))]),
+    ],
+)  # fmt: skip
+def test_cores_that_this_process_may_not_use_are_named(
+    usable: frozenset[int] | None, said: list[str]
+) -> None:
+    own = FullConfig(trainer_cores="0-1", ranks=2, engine_cores="4-7")
+    assert missing(own, cores=lambda: usable) == said
+    assert missing(FullConfig(), cores=lambda: None) == []

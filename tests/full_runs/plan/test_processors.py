@@ -142,3 +142,15 @@ def test_lengths_that_are_gone_are_named(times: Path) -> None:
     (times / "lengths.csv").unlink()
     with pytest.raises(BadInputError, match=r"lengths\.csv is not there"):
         plan(tiny_cpu(), times)
+
+
+def test_cores_are_planned_where_nobody_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["full", "tiny-cpu", "--trainer-cores", "60000-60003", "--engine-cores", "9", "--dry-run"]
+    assert policylag.main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Cores of ranks: 60000-60001; 60002-60003. Cores of engines: 9." in said
+    assert policylag.main([*words, "--json"]) == 0
+    wanted = {"ranks": ["60000-60001", "60002-60003"], "engines": ["9"]}
+    assert json.loads(capsys.readouterr().out)["cores"] == wanted
+    assert policylag.main(["full", "tiny-cpu", "--dry-run"]) == 0
+    assert "Cores" not in capsys.readouterr().out
