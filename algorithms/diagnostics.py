@@ -128,27 +128,26 @@ def gradient_flow(
         advantages: as passed to the surrogate.
         mask: action tokens; the other entries may hold anything.
     """
-    n = max(int(mask.sum()), 1)
     up, down = (advantages > 0) & mask, (advantages < 0) & mask
     still = (gradient == 0) & mask
     dropped = still & (surrogate == 0)
     clipped = still & (surrogate != 0)
-
-    def share(tokens: Bool[Tensor, "B T"]) -> float:
-        return int(tokens.sum()) / n
-
-    return GradientFlow(
-        positive=share(up),
-        negative=share(down),
-        zero=share((advantages == 0) & mask),
-        masked=share(dropped & (up | down)),
-        masked_positive=share(dropped & up),
-        masked_negative=share(dropped & down),
-        clipped=share(clipped & (up | down)),
-        clipped_positive=share(clipped & up),
-        clipped_negative=share(clipped & down),
-        flat=share(still),
-    )
+    moved = up | down
+    counts = {
+        "positive": up.sum(),
+        "negative": down.sum(),
+        "zero": ((advantages == 0) & mask).sum(),
+        "masked": (dropped & moved).sum(),
+        "masked_positive": (dropped & up).sum(),
+        "masked_negative": (dropped & down).sum(),
+        "clipped": (clipped & moved).sum(),
+        "clipped_positive": (clipped & up).sum(),
+        "clipped_negative": (clipped & down).sum(),
+        "flat": still.sum(),
+    }
+    # Read together: a device is waited for once.
+    n, *known = torch.stack([mask.sum(), *counts.values()]).tolist()
+    return GradientFlow(**{name: count / max(n, 1) for name, count in zip(counts, known, strict=True)})
 
 
 def _kept(terms: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float64[Tensor, " n"]:

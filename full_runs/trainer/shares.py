@@ -62,6 +62,7 @@ def gathered(
     return ranks.summed(whole)
 
 
+@torch.no_grad()  # without it, each local part would become a node of a graph
 def loss_and_norm(loss: Tensor, gradient: Sequence[Tensor], ranks: Ranks) -> tuple[float, float]:
     """The sum of all ranks' losses, and the length of the gradient that lies on them (collective).
 

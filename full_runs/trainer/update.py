@@ -109,7 +109,6 @@ class Trainer:
         advantages = estimator.advantage(batch)
         fixed = estimator if now is None else estimator.fixed(now, batch, advantages)
         total = fixed.total(batch, now)
-        self.optimizer.zero_grad()
         said, flow = [], []
         loss = torch.zeros((), device=total.device)
         for share in shares:
