@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, final
 
 import pandas as pd
 import pyarrow.parquet as pq
 
+from analysis.apart import arms_apart, differences
 from simulator.eventlog import SCHEMAS, EventLog
 
 CLOCKS: Final = ("simulated", "wall", "imposed")
@@ -58,13 +59,17 @@ def load_run(folder: Path) -> Run:
     meta = read_json(folder / "meta.json")
     tables = {name: pq.read_table(folder / f"{name}.parquet").to_pandas() for name in SCHEMAS}
     return Run(
-        arm=str(meta.get("arm") or folder.resolve().name),
+        arm=_arm(folder, meta),
         seed=int(meta.get("seed") or 0),
         clock=str(meta.get("clock", "simulated")),
         config=read_json(folder / "config.json"),
         meta=meta,
         **tables,
     )
+
+
+def _arm(folder: Path, meta: Mapping[str, Any]) -> str:
+    return str(meta.get("arm") or folder.resolve().name)
 
 
 def from_log(log: EventLog, *, arm: str, seed: int, clock: str) -> Run:
@@ -110,6 +115,22 @@ def load_runs(*folders: Path) -> Iterator[Run]:
     for folder in folders:
         for run_folder in run_folders(folder):
             yield load_run(run_folder)
+
+
+def named_apart(*folders: Path) -> tuple[Iterator[Run], dict[str, str]]:
+    """The same, but runs of one arm with other settings are arms of their own; and what differs, by arm."""
+    found = [run_folder for folder in folders for run_folder in run_folders(folder)]
+    configs = [read_json(run_folder / "config.json") for run_folder in found]
+    arms = arms_apart(
+        [_arm(run_folder, read_json(run_folder / "meta.json")) for run_folder in found], configs
+    )
+    said = {
+        f"settings of {arm}": ", ".join(f"{name} {value}" for name, value in own.items())
+        for arm, own in zip(arms, differences(configs), strict=True)
+        if own
+    }
+    runs = (replace(load_run(run_folder), arm=arm) for run_folder, arm in zip(found, arms, strict=True))
+    return runs, said
 
 
 def only_run(*folders: Path) -> Run | None:

@@ -32,7 +32,7 @@ from analysis.report.words import (
     scope,
     seeds_by_arm,
 )
-from analysis.runs import Run, load_runs, only_run, read_json
+from analysis.runs import Run, load_runs, named_apart, only_run, read_json
 from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
 from analysis.verdicts.by_arm import MANY_ARMS, cells, verdict_table
@@ -43,6 +43,7 @@ BOOTSTRAP_SEED: Final = 20240
 """Fixed, so that a report made twice from the same runs is the same, byte for byte."""
 SIDE_BY_SIDE: Final = 5
 """Most arms whose verdicts fit side by side on a page."""
+_PARTS: Final = ("run", "unfinished")
 
 
 @final
@@ -74,6 +75,7 @@ def report_for_study(
 ) -> Report:
     """Read and judge recorded runs: a study folder, or any run folders.
 
+    Runs of one name and other settings are arms of their own, named after what differs (`analysis.apart`).
     A study's `study.json`, written before its first run, may carry `criteria` (fields of `Criteria`),
     `hypotheses` (fields of `Hypothesis`), `title`, `arms` in the order to show them, their `factors`,
     `pictures`, and the `runs` that count. What is passed here wins over it.
@@ -83,27 +85,30 @@ def report_for_study(
         ValueError: if a claim names an outcome that does not exist, or a seed of an arm is there twice.
     """
     registered = read_json(folders[0] / "study.json") if len(folders) == 1 else {}
+    runs, settings = (load_runs(*folders), {}) if registered else named_apart(*folders)
     try:
         judged_by = criteria or Criteria(**registered.get("criteria", {}))
         claims = [Hypothesis(**stored) for stored in registered.get("hypotheses", [])]
     except TypeError as unknown:
         raise ValueError(f"{folders[0] / 'study.json'}: {unknown}") from unknown
     return judged(
-        summarise(
-            load_runs(*folders), judged_by, arms=registered.get("arms", ()), factors=registered.get("factors")
-        ),
+        summarise(runs, judged_by, arms=registered.get("arms", ()), factors=registered.get("factors")),
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
         pictures=registered.get("pictures", ()),
         title=title or str(registered.get("title") or _named(folders)),
-        made_by=provenance(read_json(folders[0] / "meta.json")) | absent(names_of_missing(folders[0])),
+        made_by=provenance(read_json(folders[0] / "meta.json"))
+        | absent(names_of_missing(folders[0]))
+        | settings,
         commands=commands(folders),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
 
 
 def _named(folders: Sequence[Path]) -> str:
-    first, *others = (folder.resolve().name for folder in folders)
+    # A full run's log lies in a folder of its folder, which is the one that was named.
+    whole = [folder.resolve().parent if folder.name in _PARTS else folder.resolve() for folder in folders]
+    first, *others = (folder.name for folder in whole)
     return f"{first} and {len(others)} more" if others else first
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.runs import is_run, load_run, load_runs, run_folders
+from analysis.runs import is_run, load_run, load_runs, named_apart, run_folders
 from tests.analysis.factories import recorded
 
 
@@ -47,3 +47,25 @@ def test_what_is_no_run_is_named(tmp_path):
     (tmp_path / "run" / "meta.json").write_text("{")
     with pytest.raises(ValueError, match=r"meta.json is not JSON"):
         load_run(tmp_path / "run")
+
+
+def test_runs_of_one_arm_and_other_settings_are_arms_of_their_own(study, tmp_path):
+    folder = tmp_path / "wider"
+    recorded([0.3]).log().write(
+        folder,
+        config={"slots": 8, "seed": 0, "engines": 1},
+        meta={"arm": "sao", "seed": 0, "clock": "simulated"},
+    )
+    runs, said = named_apart(study / "cells" / "grpo-seed0", study / "cells" / "sao-seed0", folder)
+    assert [(run.arm, run.updates["accuracy"].iloc[-1]) for run in runs] == [
+        ("grpo", 0.2),
+        ("sao (slots 4)", 0.2),
+        ("sao (slots 8)", 0.3),
+    ]
+    assert said["settings of sao (slots 8)"] == "slots 8, engines 1"
+
+
+def test_runs_that_differ_in_seeds_alone_stay_one_arm(study):
+    runs, said = named_apart(study)
+    assert [run.arm for run in runs] == ["grpo", "grpo", "sao", "sao"]
+    assert said == {}
