@@ -32,8 +32,8 @@ def arms_apart(arms: Sequence[str], configs: Sequence[Settings]) -> list[str]:
         places = [place for place, own in enumerate(arms) if own == arm]
         keys = _telling([flat[place] for place in places])
         for place in places if keys else ():
-            said = ", ".join(f"{_short(key, keys)} {flat[place].get(key, 'none')}" for key in keys)
-            names[place] = f"{arm} ({said})"
+            said = [f"{_short(key, keys)} {flat[place].get(key, 'none')}" for key in keys]
+            names[place] = ", ".join([arm, *said])
     return names
 
 

@@ -17,9 +17,9 @@ def test_seeds_alone_make_no_other_arm() -> None:
 def test_what_differs_becomes_part_of_the_name() -> None:
     configs = [{"in_flight": 6, "seed": 0}, {"in_flight": 12, "seed": 0}, {"in_flight": 6, "seed": 1}]
     assert arms_apart(["sao", "sao", "sao"], configs) == [
-        "sao (in_flight 6)",
-        "sao (in_flight 12)",
-        "sao (in_flight 6)",
+        "sao, in_flight 6",
+        "sao, in_flight 12",
+        "sao, in_flight 6",
     ]
     # Another arm has settings of its own, and nothing to be told from.
     assert arms_apart(["sao", "grpo", "sao"], configs) == ["sao", "grpo", "sao"]
@@ -31,19 +31,19 @@ def test_as_few_settings_as_tell_them_apart() -> None:
         {"updates": 10, "staleness": {"kind": "bounded", "eta": 2}, "slots": 4},
         {"updates": 10, "staleness": {"kind": "bounded", "eta": 4}, "slots": 8},
     ]
-    assert arms_apart(["a"] * 3, configs) == ["a (eta none)", "a (eta 2)", "a (eta 4)"]
+    assert arms_apart(["a"] * 3, configs) == ["a, eta none", "a, eta 2", "a, eta 4"]
     assert differences(configs)[2] == {"staleness.kind": "bounded", "staleness.eta": "4", "slots": "8"}
 
 
 def test_how_long_a_run_was_says_least() -> None:
     configs = [{"updates": 10, "slots": 4}, {"updates": 20, "slots": 8}, {"updates": 30, "slots": 8}]
-    assert arms_apart(["a", "a"], configs[:2]) == ["a (slots 4)", "a (slots 8)"]
-    assert arms_apart(["a"] * 3, configs)[1:] == ["a (slots 8, updates 20)", "a (slots 8, updates 30)"]
+    assert arms_apart(["a", "a"], configs[:2]) == ["a, slots 4", "a, slots 8"]
+    assert arms_apart(["a"] * 3, configs)[1:] == ["a, slots 8, updates 20", "a, slots 8, updates 30"]
 
 
 def test_two_settings_with_one_last_name_are_told_whole() -> None:
     configs = [{"a": {"n": i}, "b": {"n": j}} for i in (1, 2) for j in (1, 2)]
-    assert arms_apart(["x"] * 4, configs)[3] == "x (a.n 2, b.n 2)"
+    assert arms_apart(["x"] * 4, configs)[3] == "x, a.n 2, b.n 2"
 
 
 def test_no_runs_and_no_settings() -> None:

@@ -59,10 +59,10 @@ def test_runs_of_one_arm_and_other_settings_are_arms_of_their_own(study, tmp_pat
     runs, said = named_apart(study / "cells" / "grpo-seed0", study / "cells" / "sao-seed0", folder)
     assert [(run.arm, run.updates["accuracy"].iloc[-1]) for run in runs] == [
         ("grpo", 0.2),
-        ("sao (slots 4)", 0.2),
-        ("sao (slots 8)", 0.3),
+        ("sao, slots 4", 0.2),
+        ("sao, slots 8", 0.3),
     ]
-    assert said["settings of sao (slots 8)"] == "slots 8, engines 1"
+    assert said["settings of sao, slots 8"] == "slots 8, engines 1"
 
 
 def test_runs_that_differ_in_seeds_alone_stay_one_arm(study):
