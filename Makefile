@@ -134,5 +134,9 @@ docs-sessions: setup-dev
 docs-accuracy: setup-dev
 	@$(BIN)/python -m docs.tools.accuracy $(ARGS)
 
+# The table of docs/how-to/calibrate.md: real engines, seven minutes a seed, on two cores that must be idle.
+docs-calibration: setup-full
+	@$(FULL)/bin/python -m docs.tools.calibration $(ARGS)
+
 clean:
 	rm -rf $(VENV) $(ORACLES) $(PEERS) $(FULL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
