@@ -34,8 +34,6 @@ class Given:
     version: int
     sent: Mapping[str, str]
     """Digest of each tensor, by its published name."""
-    held: Mapping[str, str]
-    """Digest of each parameter of an engine of one process, by the engine's name."""
     taken: Sequence[Taken]
     """By each engine that was asked, in order."""
 
@@ -43,7 +41,7 @@ class Given:
 class Weights(Protocol):
     """New weights, and the way they travel."""
 
-    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype) -> None:
+    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype, /) -> None:
         """Look at them before an engine is touched.
 
         Args:
@@ -77,8 +75,8 @@ class Pushed:
     stood_still_s: float
     tensors: int
     compared: int
-    """Parameters compared in the engine, by their bytes or, if packed, by their products; the least over
-    engines."""
+    """Tensors that were found again, to the last bit, in what each process of an engine holds, packed copies
+    of tied ones beside them; the least over engines. Experts of a mixture are not looked for."""
 
 
 @final
@@ -91,8 +89,6 @@ class Pusher:
     keys: KeysAtPush = "recompute"
     """Running requests go on with the keys and values of the old weights, or compute them again."""
     attempts: int = 2
-    whole_engines: bool = True
-    """Each engine is one process and keeps the checkpoint's matrices, so that they can be compared."""
     dtype: torch.dtype = torch.float32
     """That engines keep weights in."""
 
@@ -156,16 +152,13 @@ class Pusher:
         return given, done
 
     async def _checked(self, engine: EngineClient, taken: Taken, given: Given) -> int | Exception:
-        """How many parameters are compared."""
+        """How many tensors are found again."""
         if isinstance(taken, Exception):
             return taken
         try:
             for each in taken:
                 digests.check_taken(each, given.sent, engine.url)
-            compared = 0
-            if self.whole_engines:
-                compared = digests.check_held(await engine.digests(), given.held, engine.url)
-                compared += await engine.check_products()
+            compared = await engine.check_held()
             if self.keys == "recompute":
                 await engine.forget_keys()
         except (EngineError, ValueError) as error:

@@ -24,11 +24,11 @@ class InFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        self._sums = digests.Sums()
+        self._sent: dict[str, str] = {}
 
-    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype) -> None:
+    async def ready(self, wanted: digests.Shapes, _dtype: torch.dtype, /) -> None:
         digests.check_inventory(digests.inventory(self.folder), wanted)
-        self._sums = await asyncio.to_thread(digests.sums_of, self.folder, dtype)
+        self._sent = await asyncio.to_thread(digests.digests_of, self.folder)
 
     async def give(self, engines: Sequence[EngineClient], version: int) -> Given:
         async def one(engine: EngineClient) -> Taken:
@@ -40,4 +40,4 @@ class InFolder:
             return taken
 
         taken = await asyncio.gather(*map(one, engines))
-        return Given(version=version, sent=self._sums.sent, held=self._sums.held, taken=taken)
+        return Given(version=version, sent=self._sent, taken=taken)

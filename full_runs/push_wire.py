@@ -60,7 +60,7 @@ class OverWire:
         self._timeout_s = timeout_s
         self._outlines: list[Outline] = []
 
-    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype) -> None:
+    async def ready(self, wanted: digests.Shapes, dtype: torch.dtype, /) -> None:
         outlines = self._outlines = await asyncio.to_thread(self._sender.weights)
         digests.check_inventory({each.name: each.shape for each in outlines}, wanted)
         said = str(dtype).removeprefix("torch.")
@@ -80,16 +80,13 @@ class OverWire:
         coming = [place for place in range(len(engines)) if place not in taken]
         sent = await self._send({place: engines[place] for place in coming}, taken)
         if sent is None:
-            return Given(
-                version=version, sent={}, held={}, taken=[taken[place] for place in range(len(engines))]
-            )
+            return Given(version=version, sent={}, taken=[taken[place] for place in range(len(engines))])
         left = [place for place in coming if place not in taken]
         ends = await asyncio.gather(*(_end(engines[place], sent.version) for place in left))
         taken |= dict(zip(left, ends, strict=True))
         return Given(
             version=sent.version,
             sent=sent.sent,
-            held=sent.held,
             taken=[taken[place] for place in range(len(engines))],
         )
 

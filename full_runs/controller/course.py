@@ -22,7 +22,7 @@ from full_runs.controller.rollouts import Rollouts
 from full_runs.controller.training import Training
 from full_runs.controller.ways import Trainer, backend, way_of
 from full_runs.engine.digests import inventory
-from full_runs.engine.elsewhere import EXPERTS, Elsewhere
+from full_runs.engine.elsewhere import Elsewhere
 from full_runs.engine.launch import ServerOptions
 from full_runs.engine.server import Server
 from full_runs.push import Pusher
@@ -173,10 +173,8 @@ def server_options(config: FullConfig, most_tokens: int, place: int) -> ServerOp
 
 def pusher(config: FullConfig, model: Path) -> Pusher:
     """How weights reach engines of these settings."""
-    wanted = inventory(model)
-    whole = config.tensor_parallel == 1 and not any(EXPERTS in name for name in wanted)
     dtype: torch.dtype = getattr(torch, config.precision)
-    return Pusher(wanted=wanted, keys=config.keys_at_push, whole_engines=whole, dtype=dtype)
+    return Pusher(wanted=inventory(model), keys=config.keys_at_push, dtype=dtype)
 
 
 def _said(journal: Journal, note: Callable[[str], None], words: str) -> None:

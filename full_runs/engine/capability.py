@@ -14,7 +14,6 @@ NEEDED: Final[Mapping[str, str]] = {
     "/reset_prefix_cache": "compute keys and values again; set VLLM_SERVER_DEV_MODE=1",
     "/update_weight_version": "say which weights sampled a token; set VLLM_SERVER_DEV_MODE=1",
     "/weight_info": "read the version back; set VLLM_SERVER_DEV_MODE=1",
-    "/weight_checker": "digest of every tensor; set VLLM_SERVER_DEV_MODE=1",
 }
 """Path -> what it is for, and how to get it."""
 SUPPORTED: Final = "vLLM 0.32 and 0.33"

@@ -108,17 +108,16 @@ class EngineClient:
         """Take the weights of a folder that the *server* can read; digests of what each worker took."""
         return list(await self._workers("take_weights", folder))
 
-    async def check_products(self) -> int:
-        """How many packed matrices multiply as those that were taken.
+    async def check_held(self) -> int:
+        """How many tensors each worker holds as it took them, to the last bit; the least over workers.
 
         Raises:
-            ValueError: naming those that do not.
+            ValueError: naming those that one does not.
         """
-        (wrong,) = await self._workers("wrong_products")
-        if wrong:
-            raise ValueError(f"{self.url} multiplies with other weights than were sent: {', '.join(wrong)}")
-        (names,) = await self._workers("packed_matrices")
-        return len(names)
+        found = await self._workers("compared_weights")
+        if wrong := sorted({name for _, names in found for name in names}):
+            raise ValueError(f"{self.url} holds other weights than it took: {', '.join(wrong)}")
+        return min(same for same, _ in found)
 
     async def watch_weights(self) -> None:
         """A transfer of weights follows, which each worker looks at."""
@@ -166,11 +165,6 @@ class EngineClient:
     async def version(self) -> str:
         """What the engine calls its weights; `default` until it was told."""
         return str((await self._ask("GET", "/weight_info"))["weight_version"])
-
-    async def digests(self) -> dict[str, str]:
-        """SHA-256 of the bytes of every parameter, by `rank:name`."""
-        reply = await self._ask("POST", "/weight_checker", json={"action": "checksum"})
-        return dict(reply["checksums"])
 
     async def is_healthy(self) -> bool:
         try:

@@ -18,12 +18,10 @@ import torch
 from full_runs.engine.client import EngineClient, EngineError, EngineGoneError
 from full_runs.engine.digests import Shapes, inventory
 from full_runs.engine.launch import ServerOptions
-from full_runs.engine.layout import as_engine
+from full_runs.engine.layout import EXPERTS, as_engine
 from full_runs.engine.server import ServerDiedError
 
 _ASK_AGAIN_S: Final = 1.0
-EXPERTS: Final = ".experts."
-"""In names of a mixture's weights, which an engine keeps under names of its own."""
 
 
 @final

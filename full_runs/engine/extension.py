@@ -13,8 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from full_runs.engine.layout import tensors_of
-from full_runs.engine.watch import Watch, differing_products, pack_again, packed
+from full_runs.engine.layout import Process, tensors_of
+from full_runs.engine.packed import pack_again, packed
+from full_runs.engine.watch import Watch, compared
 
 
 class TakesWeights:
@@ -31,7 +32,7 @@ class TakesWeights:
 
     def take_weights(self, folder: str) -> dict[str, str]:
         """Replace all weights by those of a folder's safetensors files; the digest of each, by name."""
-        watch = self.weight_watch = Watch(self.vllm_config.model_config.dtype)
+        watch = self.weight_watch = self._new_watch()
         self.reload_weights(weights_iterator=watch.passing(tensors_of(Path(folder))))
         pack_again(self.model_runner.get_model())
         return watch.digests
@@ -44,7 +45,7 @@ class TakesWeights:
         model = self.model_runner.get_model()
         if getattr(self, "weight_update_is_half_done", False):
             self._end_update()
-        watch = self.weight_watch = Watch(self.vllm_config.model_config.dtype)
+        watch = self.weight_watch = self._new_watch()
         given = type(model).load_weights
 
         def load_weights(weights: Iterable[tuple[str, Tensor]]) -> Any:
@@ -88,11 +89,20 @@ class TakesWeights:
         named = self.model_runner.get_model().named_parameters()
         return {name: list(parameter.shape) for name, parameter in named}
 
-    def wrong_products(self) -> list[str]:
-        """Packed matrices that multiply otherwise than those that were taken; of an engine of one rank."""
+    def compared_weights(self) -> tuple[int, list[str]]:
+        """How many tensors this worker holds as it took them, and the names of those that it does not."""
         assert self.weight_watch is not None
-        return differing_products(self.model_runner.get_model(), self.weight_watch.products())
+        same, wrong = compared(self.model_runner.get_model(), self.weight_watch)
+        return same, wrong
 
-    def packed_matrices(self) -> list[str]:
-        """How many there are, as their names."""
-        return [name for name, _ in packed(self.model_runner.get_model())]
+    def _new_watch(self) -> Watch:
+        from vllm.distributed import get_tensor_model_parallel_rank
+
+        own = self.vllm_config
+        process = Process(
+            rank=get_tensor_model_parallel_rank(),
+            count=own.parallel_config.tensor_parallel_size,
+            head_size=own.model_config.get_head_size(),
+        )
+        copies = frozenset(name for name, _, _ in packed(self.model_runner.get_model()))
+        return Watch(own.model_config.dtype, process, copies)

@@ -9,7 +9,7 @@ seen by every vLLM of the environment, and only once the project is installed.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import torch
@@ -23,7 +23,8 @@ from vllm.distributed.weight_transfer.base import (
 
 from full_runs.engine.extension import TakesWeights
 from full_runs.engine.launch import GLOO
-from full_runs.wire.group import broadcast, joined
+from full_runs.wire.group import announced, broadcast, joined
+from full_runs.wire.outline import check_agreed, of_update
 
 
 @final
@@ -81,9 +82,9 @@ class GlooEngine(WeightTransferEngine):  # type: ignore[misc]
         if self._group is None:
             raise RuntimeError("init_weight_transfer_engine comes first")
         try:
-            for name, dtype, shape in zip(
-                update_info.names, update_info.dtype_names, update_info.shapes, strict=True
-            ):
+            expected = of_update(asdict(update_info))
+            check_agreed(announced(self._group), expected)
+            for name, dtype, shape in expected:
                 tensor = torch.empty(shape, dtype=getattr(torch, dtype))
                 broadcast(self._group, tensor).wait()
                 self.model.load_weights([(name, tensor)])

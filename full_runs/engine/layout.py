@@ -1,8 +1,9 @@
 """How does an engine keep the tensors of a checkpoint?
 
 Some matrices lie side by side in it: queries, keys and values in one, gate and up in another. Embeddings
-have rows of zeros behind them, up to a round number. That is for one rank; with tensor parallelism each has
-a part.
+have rows of zeros behind them, up to a round number. With tensor parallelism each process keeps a slice of
+every tensor: whole heads of queries, keys and values, hidden units of the feed-forward part, rows of
+embeddings.
 """
 
 from __future__ import annotations
@@ -24,6 +25,30 @@ FUSED: Final[Mapping[str, tuple[str, ...]]] = {
 EMBEDDINGS: Final = ("embed_tokens.weight", "lm_head.weight")
 ROWS_OF_EMBEDDINGS: Final = 64
 """Their number is a multiple of it."""
+BY_INPUT: Final = ("o_proj.weight", "down_proj.weight")
+"""Matrices whose columns are shared out between processes."""
+EXPERTS: Final = ".experts."
+"""In names of a mixture's weights, the checkpoint's and the engine's, which keeps many in one."""
+
+
+class Process(NamedTuple):
+    """One of an engine, under tensor parallelism."""
+
+    rank: int = 0
+    count: int = 1
+    head_size: int = 1
+    """Rows of one head in queries, keys and values."""
+
+
+ALONE: Final = Process()
+
+
+class Slice(NamedTuple):
+    """Of a tensor."""
+
+    dim: int
+    start: int
+    stop: int
 
 
 def tensors_of(folder: Path) -> Iterator[tuple[str, Tensor]]:
@@ -46,26 +71,56 @@ class Part(NamedTuple):
     place: int
 
 
-def part(name: str) -> Part | None:
-    """Where a tensor of the checkpoint goes; None if it keeps its name and stays alone."""
+def part(name: str) -> Part:
+    """Where a tensor of the checkpoint goes; most keep their name and stay alone."""
     for whole, modules in FUSED.items():
         module = next((word for word in name.split(".") if word in modules), None)
         if module is not None:
             names = tuple(name.replace(f".{module}.", f".{each}.") for each in (whole, *modules))
             return Part(whole=names[0], parts=names[1:], place=modules.index(module))
-    return None
+    return Part(whole=name, parts=(name,), place=0)
 
 
 def empty_rows(name: str, rows: int) -> int:
-    """Behind the last row of embeddings, in an engine; 0 of anything else."""
+    """Behind the last row of embeddings, in an engine of one process; 0 of anything else."""
     return -rows % ROWS_OF_EMBEDDINGS if name.endswith(EMBEDDINGS) else 0
 
 
+def slice_of(name: str, shape: tuple[int, ...], process: Process) -> Slice:
+    """What a process keeps of a tensor of the checkpoint.
+
+    Where there are fewer heads of keys and values than processes, several keep the same one.
+    """
+    rank, count = process.rank, process.count
+    if name.endswith(EMBEDDINGS):
+        rows = shape[0]
+        share = (rows + empty_rows(name, rows)) // count
+        return Slice(0, min(rank * share, rows), min((rank + 1) * share, rows))
+    if name.endswith(BY_INPUT):
+        share = shape[1] // count
+        return Slice(1, rank * share, (rank + 1) * share)
+    own = part(name)
+    if len(own.parts) == 1:
+        return Slice(0, 0, shape[0])
+    share = shape[0] // count
+    if "qkv_proj" in own.whole and own.place > 0 and share < process.head_size:
+        share = process.head_size
+        rank //= count * share // shape[0]
+    return Slice(0, rank * share, (rank + 1) * share)
+
+
+def kept(name: str, tensor: Tensor, process: Process) -> Tensor:
+    """That slice: a view, or the tensor itself if nothing is left out."""
+    dim, start, stop = slice_of(name, tuple(tensor.shape), process)
+    return tensor if stop - start == tensor.shape[dim] else tensor.narrow(dim, start, stop - start)
+
+
 def as_engine(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The checkpoint's tensors as an engine of one rank keeps them, by its names."""
+    """The checkpoint's tensors as an engine of one process keeps them, by its names."""
     made: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if (own := part(name)) is None:
+        own = part(name)
+        if own.whole == name:
             rows = empty_rows(name, len(tensor))
             made[name] = functional.pad(tensor, (0, 0, 0, rows)) if rows else tensor
         elif own.whole not in made:

@@ -1,38 +1,44 @@
-"""What is an engine's model given, and does it multiply with it afterwards?
+"""Does an engine's process hold, to the last bit, what its model was given?
 
-Seen in the worker as it passes: a digest of each tensor, and of each matrix its products with a few fixed
-random vectors. On a CPU, vLLM multiplies with packed copies of its matrices, of which no checksum of
-parameters says anything. Their products are compared with those, so the weights themselves are not needed
-again. Where the output embeddings are tied to the input ones, vLLM 0.32 packs them once, at its start, and a
-reload leaves that copy as it was; so they are packed again here.
+Each tensor is seen as it passes: a digest of the whole, which the trainer's is compared with, and a digest of
+the slice that this process is to keep, in the numbers that it computes in. Afterwards every parameter is cut
+into the tensors that it was made of, and each is compared; where the engine multiplies with a packed copy,
+that copy is. No tensor is kept meanwhile.
+
+Not compared are experts of a mixture: vLLM keeps them in layouts that depend on the kernel. Of them stands
+what was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, final
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from full_runs.engine.layout import as_engine, digest, part
-
-TOLERANCE: Final = {torch.float32: 1e-4, torch.bfloat16: 1e-2}
-"""Of a product, relative to the largest: single precision sums in another order, bfloat16 keeps 8 bits."""
-VECTORS: Final = 4
+from full_runs.engine.layout import ALONE, EXPERTS, Process, digest, kept, part
+from full_runs.engine.packed import columns_of, digest_of_columns, digests_of_columns, packed
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """Of a matrix, as an engine keeps it."""
+class Kept(NamedTuple):
+    """What a process is to keep of a tensor of the checkpoint."""
 
-    width: int
-    """Of the matrix."""
-    rows: Tensor
-    """In single precision; shape (rows of the matrix, `VECTORS`)."""
+    shape: tuple[int, ...]
+    by_rows: str
+    """Digest of its numbers, row by row."""
+    by_columns: str | None
+    """The same column by column, if the engine packs it."""
+
+
+class Compared(NamedTuple):
+    """What a process holds, beside what it was given."""
+
+    same: int
+    """Tensors, packed copies of tied ones beside them."""
+    wrong: list[str]
+    """Names of tensors that are held otherwise, or not at all; and of what nobody sent."""
 
 
 @final
@@ -41,14 +47,19 @@ class Watch:
 
     Args:
         dtype: that the model computes in.
+        process: which of the engine's this is.
+        packed: parameters of which the engine has packed copies, by its names.
     """
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self, dtype: torch.dtype, process: Process = ALONE, packed: Set[str] = frozenset()) -> None:
         self.digests: dict[str, str] = {}
-        """By the checkpoint's names."""
+        """Of each whole tensor as it passed, by the checkpoint's names."""
+        self.kept: dict[str, Kept] = {}
+        """By the checkpoint's names, experts left out."""
         self._dtype = dtype
-        self._rows: dict[str, Tensor] = {}
-        self._widths: dict[str, int] = {}
+        self._process = process
+        self._packed = packed
+        self._places: dict[str, list[str]] = {}
 
     def passing(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
         """The same tensors, seen."""
@@ -58,66 +69,64 @@ class Watch:
 
     def see(self, name: str, tensor: Tensor) -> None:
         """The next one."""
-        self.digests[name] = digest(tensor)
-        # Matrices in a GPU are packed nowhere.
-        if tensor.dim() == 2 and tensor.device.type == "cpu":
-            own = part(name)
-            self._rows[name] = multiplied(tensor.to(self._dtype))
-            self._widths[name if own is None else own.whole] = tensor.shape[1]
+        whole = self.digests[name] = digest(tensor)
+        if EXPERTS in name:
+            return
+        place, own = part(name), kept(name, tensor, self._process).to(self._dtype)
+        self.kept[name] = Kept(
+            shape=tuple(own.shape),
+            by_rows=whole if own is tensor else digest(own),
+            by_columns=digest_of_columns(own) if place.whole in self._packed else None,
+        )
+        self._places[place.whole] = list(place.parts)
 
-    def products(self) -> dict[str, Product]:
-        """By the names of an engine of one rank."""
-        whole = as_engine(self._rows)
-        return {name: Product(width=self._widths[name], rows=rows) for name, rows in whole.items()}
-
-
-def multiplied(matrix: Tensor) -> Tensor:
-    """Its rows' products with the fixed vectors, in single precision; shape (rows, `VECTORS`)."""
-    return matrix.float() @ vectors(matrix.shape[1], matrix.dtype).float().T
+    def parts_of(self, parameter: str) -> dict[str, Kept]:
+        """What passed and an engine's parameter is made of, in order."""
+        return {name: self.kept[name] for name in self._places.get(parameter, []) if name in self.kept}
 
 
-@cache
-def vectors(width: int, dtype: torch.dtype) -> Tensor:
-    """Fixed random ones; shape (`VECTORS`, width)."""
-    draws = torch.Generator().manual_seed(0)
-    return torch.randn(VECTORS, width, generator=draws).to(dtype)
+def compared(model: Any, watch: Watch) -> Compared:
+    """Every parameter of a model, and every packed copy, beside what the watch has seen."""
+    wrong, looked_at, same = list[str](), set[str](), 0
+    for parameter, whose, differing in _held(model):
+        if not (parts := watch.parts_of(parameter)):
+            wrong.append(f"{parameter} (nobody sent it)")
+            continue
+        names = differing(list(parts.values()))
+        wrong += [f"{name}{whose}" for name, differs in zip(parts, names, strict=True) if differs]
+        same += names.count(False)
+        looked_at |= parts.keys()
+    wrong += [f"{name} (it has no place)" for name in watch.kept.keys() - looked_at]
+    return Compared(same=same, wrong=sorted(wrong))
 
 
-def packed(model: Any) -> Iterator[tuple[str, Any]]:
-    """Modules that multiply with a packed copy of their weight."""
-    for name, module in model.named_modules():
-        if callable(getattr(module, "cpu_linear", None)):
-            yield name, module
+Differing = Callable[[Sequence[Kept]], list[bool]]
+"""(tensors that a parameter is made of) -> which of them it holds otherwise."""
 
 
-def pack_again(model: Any) -> None:
-    """Pack what still has its weight beside the packed copy: the weight may be shared, and changed unseen."""
-    for _, module in packed(model):
-        if module.weight.numel():
-            from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
-
-            dispatch_cpu_unquantized_gemm(module, remove_weight=False)
-
-
-def differing_products(model: Any, expected: Mapping[str, Product]) -> list[str]:
-    """Names of packed matrices whose products are not the expected ones, in order.
-
-    Args:
-        expected: by the engine's names; a head that is not among them is tied to the input embeddings.
-    """
-    tied = next((each for name, each in expected.items() if name.endswith("embed_tokens.weight")), None)
-    wrong = []
-    for name, module in packed(model):
-        wanted = expected.get(f"{name}.weight", tied if name.endswith("lm_head") else None)
-        if wanted is None or not _multiplies_as(module, wanted):
-            wrong.append(name)
-    return sorted(wrong)
+def _held(model: Any) -> Iterator[tuple[str, str, Differing]]:
+    """(parameter, whose it is if not its own, how to compare it)."""
+    for parameter, module_name, module in packed(model):
+        own = parameter == f"{module_name}.weight"
+        yield parameter, "" if own else f" (as {module_name})", partial(_differing_copy, module)
+    for parameter, numbers in model.named_parameters():
+        if numbers.numel() and EXPERTS not in parameter:
+            yield parameter, "", partial(_differing_rows, numbers)
 
 
-@torch.no_grad()
-def _multiplies_as(module: Any, wanted: Product) -> bool:
-    dtype = module.weight.dtype
-    found = module.cpu_linear(vectors(wanted.width, dtype), module.weight, None).float().T
-    return found.shape == wanted.rows.shape and bool(
-        (found - wanted.rows).abs().max() <= TOLERANCE[dtype] * wanted.rows.abs().max()
-    )
+def _differing_rows(numbers: Tensor, parts: Sequence[Kept]) -> list[bool]:
+    rows = [each.shape[0] for each in parts]
+    if sum(rows) > len(numbers) or bool(numbers[sum(rows) :].any()):
+        return [True] * len(parts)
+    found = numbers[: sum(rows)].split(rows)
+    return [digest(own) != each.by_rows for own, each in zip(found, parts, strict=True)]
+
+
+def _differing_copy(module: Any, parts: Sequence[Kept]) -> list[bool]:
+    rows, width = [each.shape[0] for each in parts], parts[0].shape[1]
+    columns = columns_of(module, sum(rows), width)
+    try:
+        found, below_is_zero = digests_of_columns(columns, rows)
+    except RuntimeError:  # it is as wide as no matrix that was sent
+        return [True] * len(parts)
+    return [not below_is_zero or own != each.by_columns for own, each in zip(found, parts, strict=True)]

@@ -169,7 +169,7 @@ class TrainerClient:
 
         said = self._ask(request, meanwhile=look).content
         failed = {int(number): why for number, why in said["failed"].items()}
-        return Sent(version=said["version"], sent=said["sent"], held=said["held"], failed=failed)
+        return Sent(version=said["version"], sent=said["sent"], failed=failed)
 
     def save_checkpoint(self, folder: Path) -> None:
         """Write all that a later update depends on; the folder appears whole."""

@@ -9,11 +9,10 @@ from typing import Final
 
 import torch
 
-from full_runs.engine.digests import Sums
 from full_runs.trainer.message import put
 from full_runs.trainer.ranks import Ranks
 from full_runs.trainer.update import Trainer
-from full_runs.trainer.weights import published_weights
+from full_runs.trainer.weights import outlines, published_weights
 from full_runs.wire.lines import Line, Open, over_gloo
 from full_runs.wire.nccl import over_nccl
 from full_runs.wire.send import Sent, joined_lines, send
@@ -43,15 +42,15 @@ def send_weights(
     """
     lines: dict[int, Line] = {}
     failed: dict[int, str] = {}
-    sums = Sums()
+    sent: dict[str, str] = {}
     if ranks.rank == 0:
-        place = LINES[ranks.device.type](workers, address, timeout_s)
+        place = LINES[ranks.device.type](workers, address, timeout_s, outlines(trainer.policy, dtype))
         put(opened, json.dumps(place.told).encode())
         lines, failed = joined_lines(place)
-        failed |= send(published_weights(trainer.policy, dtype), lines, sums)
+        failed |= send(published_weights(trainer.policy, dtype), lines, sent)
         for line in lines.values():
             line.close()
     else:
         for _ in published_weights(trainer.policy, dtype):
             pass
-    return Sent(version=trainer.updates, sent=sums.sent, held=sums.held, failed=failed)
+    return Sent(version=trainer.updates, sent=sent, failed=failed)

@@ -7,15 +7,18 @@ that port can take part, so it is loopback or a network that is closed to others
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.distributed import ProcessGroupGloo
 
 from full_runs.configs.hosts import is_loopback
+from full_runs.wire.outline import Outline, from_bytes, to_bytes
 
 SENDER = 0
 """Its rank; an engine's workers follow."""
@@ -68,6 +71,30 @@ def joined(address: str, port: int, name: str, *, rank: int, size: int, timeout_
         options._devices = [gloo.create_default_device()]
     whole: ProcessGroupGloo = gloo(PrefixStore(name, store), rank, size, options)
     return whole
+
+
+def announce(group: Any, outlines: Sequence[Outline]) -> None:
+    """Say what will be sent; returns when all others have read it.
+
+    Raises:
+        RuntimeError: somebody did not.
+    """
+    said = to_bytes(outlines)
+    broadcast(group, torch.tensor([len(said)])).wait()
+    broadcast(group, said).wait()
+
+
+def announced(group: Any) -> list[Outline]:
+    """What the sender will send.
+
+    Raises:
+        RuntimeError: it did not say so.
+    """
+    size = torch.zeros(1, dtype=torch.int64)
+    broadcast(group, size).wait()
+    said = torch.zeros(int(size), dtype=torch.uint8)
+    broadcast(group, said).wait()
+    return from_bytes(said)
 
 
 def broadcast(group: Any, tensor: Tensor) -> dist.Work:

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol, final
 from torch import Tensor
 from torch.distributed import ProcessGroupGloo
 
-from full_runs.wire.group import SENDER, broadcast, joined, listening
+from full_runs.wire.group import SENDER, announce, broadcast, joined, listening
+from full_runs.wire.outline import Outline
 
 ENGINE_PATIENCE: Final = 3
 """An engine waits for a tensor so many times longer than the trainer: while another line is given up, too."""
@@ -43,8 +44,9 @@ class Opened(NamedTuple):
     """Held as long as somebody may come."""
 
 
-Open = Callable[[Sequence[int], str, float], Opened]
-"""(workers of each engine, address to listen on, seconds that one tensor may take) -> lines."""
+Open = Callable[[Sequence[int], str, float, Sequence[Outline]], Opened]
+"""(workers of each engine, address to listen on, seconds that one tensor may take, all tensors that will be
+sent) -> lines."""
 
 
 @final
@@ -61,8 +63,8 @@ class GlooLine:
         self._group.abort()
 
 
-def over_gloo(workers: Sequence[int], address: str, timeout_s: float) -> Opened:
-    """Lines over Gloo, for tensors in a processor's memory."""
+def over_gloo(workers: Sequence[int], address: str, timeout_s: float, outlines: Sequence[Outline]) -> Opened:
+    """Lines over Gloo, for tensors in a processor's memory; each begins with what will be sent."""
     place = listening(address, timeout_s)
 
     def told(number: int) -> dict[str, Any]:
@@ -74,7 +76,9 @@ def over_gloo(workers: Sequence[int], address: str, timeout_s: float) -> Opened:
         }
 
     def join(number: int) -> Line:
-        return GlooLine(joined(**told(number), rank=SENDER, timeout_s=timeout_s))
+        group = joined(**told(number), rank=SENDER, timeout_s=timeout_s)
+        announce(group, outlines)
+        return GlooLine(group)
 
     return Opened(
         told=[told(number) | {"timeout_s": ENGINE_PATIENCE * timeout_s} for number in range(len(workers))],

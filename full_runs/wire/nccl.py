@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from full_runs.wire.lines import Line, Opened
+from full_runs.wire.outline import Outline
 
 _POLL_S: Final = 0.0005
 
@@ -53,8 +54,11 @@ class NcclLine:
         self._communicator.destroy()
 
 
-def over_nccl(workers: Sequence[int], address: str, timeout_s: float) -> Opened:
-    """Lines over NCCL, for tensors in a GPU's memory; one tensor at a time, none packed with others."""
+def over_nccl(workers: Sequence[int], address: str, timeout_s: float, _outlines: Sequence[Outline]) -> Opened:
+    """Lines over NCCL, for tensors in a GPU's memory; one tensor at a time, none packed with others.
+
+    The receiver is vLLM's own: it believes what the controller told it of the tensors.
+    """
     places = [
         # The sender is rank 0 of each group, and workers begin at 1.
         {

@@ -9,7 +9,7 @@ from typing import final
 
 from torch import Tensor
 
-from full_runs.engine.digests import Sums
+from full_runs.engine.layout import digest
 from full_runs.wire.lines import Line, Opened
 
 
@@ -22,8 +22,6 @@ class Sent:
     """Updates that the weights have seen."""
     sent: Mapping[str, str]
     """Digest of every tensor as it was sent, by its published name."""
-    held: Mapping[str, str]
-    """Digest of every parameter as an engine of one rank is to keep it, by the engine's name."""
     failed: Mapping[int, str]
     """Lines that broke, and why."""
 
@@ -43,7 +41,9 @@ def joined_lines(opened: Opened) -> tuple[dict[int, Line], dict[int, str]]:
     return lines, {number: line for number, line in found.items() if isinstance(line, str)}
 
 
-def send(weights: Iterable[tuple[str, Tensor]], lines: dict[int, Line], sums: Sums) -> dict[int, str]:
+def send(
+    weights: Iterable[tuple[str, Tensor]], lines: dict[int, Line], digests: dict[str, str]
+) -> dict[int, str]:
     """Send all of them over all lines; why a line broke, by its number.
 
     No tensor is held longer than its turn lasts. The weights are walked through to their end even if no line
@@ -51,16 +51,16 @@ def send(weights: Iterable[tuple[str, Tensor]], lines: dict[int, Line], sums: Su
 
     Args:
         lines: those that break are closed and removed.
-        sums: told of each tensor while it travels.
+        digests: told of each tensor while it travels.
     """
     failed: dict[int, str] = {}
     for name, tensor in weights:
-        failed |= _one(name, tensor, lines, sums)
+        failed |= _one(name, tensor, lines, digests)
         del tensor  # the next one is gathered before the loop binds the name again
     return failed
 
 
-def _one(name: str, tensor: Tensor, lines: dict[int, Line], sums: Sums) -> dict[int, str]:
+def _one(name: str, tensor: Tensor, lines: dict[int, Line], digests: dict[str, str]) -> dict[int, str]:
     waits: dict[int, Callable[[], object]] = {}
     failed: dict[int, str] = {}
 
@@ -73,7 +73,7 @@ def _one(name: str, tensor: Tensor, lines: dict[int, Line], sums: Sums) -> dict[
             waits[number] = line.send(tensor)
         except RuntimeError as error:
             give_up(number, error)
-    sums.add(name, tensor)
+    digests[name] = digest(tensor)
     for number, wait in waits.items():
         try:
             wait()

@@ -51,6 +51,33 @@ def saved_model(folder: Path, seed: int) -> Path:
     return folder
 
 
+async def vllm_digests(client: Any) -> dict[str, str]:
+    """Of every parameter that an engine has not packed away, by vLLM itself."""
+    reply = await client._ask("POST", "/weight_checker", json={"action": "checksum"})
+    return dict(reply["checksums"])
+
+
+async def loaded_unseen(client: Any, folder: Path) -> None:
+    """The engine takes a folder's weights by vLLM's own reload, behind the back of what compares."""
+    body = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
+    await client._ask("POST", "/collective_rpc", json=body)
+
+
+def off_by_one_bit(folder: Path, name: str, to: Path) -> Path:
+    """A copy of a model; in one matrix, the last bit of one number is another."""
+    import shutil
+
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, to)
+    tensors = load_file(to / "model.safetensors")
+    whole = {torch.float32: torch.int32, torch.bfloat16: torch.int16}[tensors[name].dtype]
+    tensors[name].view(whole)[1, 2] ^= 1
+    save_file(tensors, to / "model.safetensors", metadata={"format": "pt"})
+    return to
+
+
 @contextlib.contextmanager
 def serving(server: Any) -> Iterator[str]:
     """The address of a server that was started, once it answers; it is stopped afterwards."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,15 @@ import torch
 
 from full_runs.engine.digests import inventory
 from full_runs.engine.sampling import Sampling
-from tests.full_runs.real import needs_engines, now, options, saved_model, serving
+from tests.full_runs.real import needs_engines, now, options, saved_model, serving, vllm_digests
 
 pytestmark = needs_engines()
 PROMPT = [1, 2, 3]
 LOOPBACK = "127.0.0.1"
 TIMEOUT_S = 20.0
+NORM = "model.layers.1.input_layernorm.weight"
+COMPARED = 26
+"""All tensors, and on a CPU two packed copies of the embeddings."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,17 +90,22 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 @pytest.fixture(scope="module")
 def url(both: Both) -> Iterator[str]:
-    """One engine."""
-    with serving(both.server("one")) as url:
+    """One engine, which can be told to fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "full_runs.engine.launch.EXTENSION_GLOO", "tests.full_runs.engine.breaking.BreaksOnRequest"
+        )
+        server = both.server("one")
+    with serving(server) as url:
         yield url
 
 
-def use(url: str, what: Callable[[Any], Any], kind: type[Any] | None = None) -> Any:
+def use(url: str, what: Callable[[Any], Any]) -> Any:
     """`what` with a client of its own event loop."""
     from full_runs.engine.client import EngineClient
 
     async def one() -> Any:
-        async with (kind or EngineClient)(url) as client:
+        async with EngineClient(url) as client:
             return await what(client)
 
     return now(one())
@@ -113,7 +122,7 @@ def test_both_ways_give_the_same_bits(both: Both, url: str) -> None:
         pushes, held = [], []
         for weights in (both.wire(), folder(both.start), folder(both.saved), both.wire()):
             pushes.append(await both.pusher().push([client], weights, 1))
-            held.append(await client.digests())
+            held.append(await vllm_digests(client))
         return (
             pushes,
             held,
@@ -123,7 +132,7 @@ def test_both_ways_give_the_same_bits(both: Both, url: str) -> None:
 
     pushes, (wire, start, saved, again), version, answer = use(url, ask)
     assert [push.failed for push in pushes] == [()] * 4
-    assert {(push.tensors, push.compared) for push in pushes} == {(24, 20)}
+    assert {(push.tensors, push.compared) for push in pushes} == {(24, COMPARED)}
     assert wire == saved == again != start
     assert version == "1"
     wanted = both.log_probs(both.saved, PROMPT, answer)
@@ -178,22 +187,9 @@ def test_a_missing_and_an_extra_tensor_are_named_and_touch_no_engine(both: Both,
     assert version == "7"
 
 
-def failing(times: int) -> type[Any]:
-    """A client whose engine is told of a tensor half-way that its model does not have, so often."""
-    from full_runs.engine.client import EngineClient
-
-    left = [times]
-
-    class Failing(EngineClient):  # type: ignore[misc]
-        async def update_weights(self, update: Any) -> None:
-            if left[0]:
-                left[0] -= 1
-                names = list(update["names"])
-                names[len(names) // 2] = "model.other.weight"
-                update = update | {"names": names}
-            await super().update_weights(update)
-
-    return Failing
+async def break_next(client: Any, pushes: int) -> None:
+    """Its worker fails in so many pushes, when half of the tensors are there."""
+    await client._workers("break_next", str(pushes))
 
 
 def test_an_engine_that_fails_half_way_is_tried_again_and_holds_the_weights_whole(
@@ -201,19 +197,21 @@ def test_an_engine_that_fails_half_way_is_tried_again_and_holds_the_weights_whol
 ) -> None:
     async def ask(client: Any) -> tuple[Any, Any]:
         await both.pusher().push([client], folder(both.start), 0)
+        await break_next(client, 1)
         pushed = await both.pusher().push([client], both.wire(), 1)
-        held = await client.digests()
+        held = await vllm_digests(client)
         await both.pusher().push([client], folder(both.saved), 1)
-        return pushed, held == await client.digests()
+        return pushed, held == await vllm_digests(client)
 
-    pushed, same = use(url, ask, failing(1))
-    assert (pushed.engines, pushed.failed, pushed.compared) == ((0,), (), 20)
+    pushed, same = use(url, ask)
+    assert (pushed.engines, pushed.failed, pushed.compared) == ((0,), (), COMPARED)
     assert same
 
 
 def test_an_engine_that_fails_twice_stands_still_until_it_gets_whole_weights(both: Both, url: str) -> None:
     async def ask(client: Any) -> Any:
         await both.pusher().push([client], folder(both.start), 0)
+        await break_next(client, 2)
         failed = await both.pusher().push([client], both.wire(), 1)
         waiting = asyncio.create_task(client.generate(PROMPT, sampling=Sampling(), max_tokens=20))
         done, _ = await asyncio.wait([waiting], timeout=2.0)
@@ -221,12 +219,52 @@ def test_an_engine_that_fails_twice_stands_still_until_it_gets_whole_weights(bot
         pushed = await both.pusher().push([client], both.wire(), 1)
         return failed, pushed, await waiting
 
-    failed, pushed, answer = use(url, ask, failing(2))
+    failed, pushed, answer = use(url, ask)
     assert (failed.engines, [place for place, _ in failed.failed]) == ((), [0])
     assert pushed.engines == (0,)
     assert set(answer.versions) == {1}
     wanted = both.log_probs(both.saved, PROMPT, answer)
     assert torch.tensor(answer.log_probs) == pytest.approx(wanted, abs=1e-5)
+
+
+def told_otherwise(what: str, value: Any) -> type[Any]:
+    """A client whose engine is told something else of one tensor than what the trainer sends."""
+    from full_runs.engine.client import EngineClient
+
+    class Otherwise(EngineClient):  # type: ignore[misc]
+        async def update_weights(self, update: Any) -> None:
+            said = list(update[what])
+            said[update["names"].index(NORM)] = value
+            await super().update_weights({**update, what: said})
+
+    return Otherwise
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "said"),
+    [
+        ("shapes", [8], f"{NORM} \\(float32, 8\\)"),
+        ("shapes", [128], f"{NORM} \\(float32, 128\\)"),
+        ("dtype_names", "bfloat16", f"{NORM} \\(bfloat16, 64\\)"),
+        ("names", "model.other.weight", r"model.other.weight \(float32, 64\)"),
+    ],
+)
+def test_a_tensor_of_another_size_than_expected_is_named_before_anything_is_sent(
+    both: Both, url: str, what: str, value: Any, said: str
+) -> None:
+    """Gloo would end the engine's worker; it stands still until the next ones come."""
+
+    async def ask(client: Any) -> Any:
+        await both.pusher().push([client], folder(both.start), 0)
+        async with told_otherwise(what, value)(client.url) as other:
+            failed = await both.pusher().push([other], both.wire(), 1)
+        return failed, await both.pusher().push([client], both.wire(), 1)
+
+    failed, pushed = use(url, ask)
+    assert failed.engines == ()
+    assert re.search(rf"that comes is {NORM} \(float32, 64\), and expected is {said}", failed.failed[0][1])
+    assert failed.stood_still_s < TIMEOUT_S
+    assert (pushed.engines, pushed.compared) == ((0,), COMPARED)
 
 
 def test_an_engine_that_dies_in_a_push_is_replaced_and_the_others_do_not_wait(both: Both) -> None:
@@ -258,7 +296,7 @@ def test_an_engine_that_dies_in_a_push_is_replaced_and_the_others_do_not_wait(bo
                 changed.clear()
                 await changed.wait()
             afterwards = await dying.client.generate(PROMPT, sampling=Sampling(), max_tokens=20)
-            same = await dying.client.digests() == await other.client.digests()
+            same = await vllm_digests(dying.client) == await vllm_digests(other.client)
             return {"pushed": pushed, "answers": (meanwhile, afterwards), "same": same}
         finally:
             await engines.close()

@@ -65,30 +65,13 @@ def test_what_was_taken_is_compared_by_name():
         digests.check_taken({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}, "here")
 
 
-def test_what_an_engine_has_packed_away_is_not_compared():
-    held = {"dp0:pp0:pcp0:tp0:a": "1", "dp0:pp0:pcp0:tp0:b": digests.PACKED}
-    assert digests.check_held(held, {"a": "1", "b": "2"}, "here") == 1
-    with pytest.raises(ValueError, match=r"here holds other weights than were sent: a$"):
-        digests.check_held(held, {"a": "9", "b": "2"}, "here")
-
-
-@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-def test_digests_of_tensors_as_they_pass_are_those_of_the_engines_own_tensors(dtype):
-    """The oracle lays all of them out at once; queries come before their turn, and after it."""
+def test_digests_of_a_folder_are_those_of_its_tensors(tmp_path):
+    save = pytest.importorskip("safetensors.torch").save_file
     named = checkpoint()
-    wanted = {name: digest(tensor.to(dtype or tensor.dtype)) for name, tensor in as_engine(named).items()}
-    for order in (list(named), list(reversed(named)), sorted(named)):
-        sums = digests.Sums(dtype)
-        for name in order:
-            sums.add(name, named[name])
-        assert sums.held == wanted
-        assert sums.sent == {name: digest(tensor) for name, tensor in named.items()}
-
-
-def test_a_matrix_of_which_a_part_is_missing_has_no_digest():
-    sums = digests.Sums()
-    for name, tensor in checkpoint().items():
-        if "q_proj" not in name:
-            sums.add(name, tensor)
-    assert LAYER + "self_attn.qkv_proj.weight" not in sums.held
-    assert LAYER + "mlp.gate_up_proj.weight" in sums.held
+    first = dict(list(named.items())[:2])
+    save(first, tmp_path / "model-00001-of-00002.safetensors")
+    save(
+        {name: named[name] for name in named.keys() - first.keys()},
+        tmp_path / "model-00002-of-00002.safetensors",
+    )
+    assert digests.digests_of(tmp_path) == {name: digest(tensor) for name, tensor in named.items()}

@@ -19,7 +19,15 @@ import torch
 from full_runs.engine.answer import Answer
 from full_runs.engine.digests import inventory
 from full_runs.engine.sampling import Sampling
-from tests.full_runs.real import needs_engines, now, options, saved_model, serving
+from tests.full_runs.real import (
+    loaded_unseen,
+    needs_engines,
+    now,
+    off_by_one_bit,
+    options,
+    saved_model,
+    serving,
+)
 
 pytestmark = needs_engines()
 TOLERANCE = 1e-5
@@ -176,26 +184,46 @@ def test_a_missing_an_extra_and_a_misshapen_tensor_are_named_and_touch_no_engine
     assert version == "7"
 
 
-def test_an_engine_that_holds_other_weights_is_found_out(running: Running) -> None:
-    """Bytes show it, and products show it of the matrices that are packed: of all but the tied head, which
-    vLLM's own reload leaves as it was."""
+MATRICES = [
+    "model.embed_tokens.weight",
+    *(
+        f"model.layers.1.{each}.weight"
+        for each in ("self_attn.k_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj")
+    ),
+]
 
-    async def ask(client: Any) -> None:
-        from full_runs.engine.digests import check_held, sums_of
 
+@pytest.mark.parametrize("name", MATRICES)
+def test_one_bit_of_one_number_is_found_and_named(running: Running, tmp_path: Path, name: str) -> None:
+    """In whatever layout it is kept, and at the tied head, which vLLM's own reload leaves as it was."""
+    changed = off_by_one_bit(running.folders[0], name, tmp_path / "changed")
+
+    async def ask(client: Any) -> int:
+        pushed = await pusher(running, "keep").push([client], folder(running.folders[0]), 0)
+        assert pushed.compared == await client.check_held()
+        await loaded_unseen(client, changed)
+        with pytest.raises(ValueError, match=rf"holds other weights than it took: {name}$"):
+            await client.check_held()
+        return int(pushed.compared)
+
+    # Every tensor of the checkpoint, and of embeddings the packed copies: the tied head's and one of no use.
+    assert running.use(ask) == len(inventory(running.folders[0])) + 2
+
+
+def test_another_model_in_an_engine_is_found_out_tensor_by_tensor(running: Running) -> None:
+    async def ask(client: Any) -> str:
         await pusher(running, "keep").push([client], folder(running.folders[0]), 0)
-        other = sums_of(running.folders[1]).held
-        with pytest.raises(ValueError, match="embed_tokens"):
-            check_held(await client.digests(), other, "here")
-        assert await client.check_products() > 0
-        file = running.folders[1]
-        body = {"method": "reload_weights", "kwargs": {"weights_path": str(file)}}
-        await client._ask("POST", "/collective_rpc", json=body)
-        with pytest.raises(ValueError, match=r"layers.0.*qkv_proj") as found:
-            await client.check_products()
-        assert "lm_head" not in str(found.value)
+        await loaded_unseen(client, running.folders[1])
+        with pytest.raises(ValueError, match="holds other weights") as found:
+            await client.check_held()
+        return str(found.value)
 
-    running.use(ask)
+    said = running.use(ask)
+    # Norms are ones in both.
+    matrices = [name for name, shape in inventory(running.folders[0]).items() if len(shape) == 2]
+    assert all(name in said for name in matrices)
+    assert "norm" not in said
+    assert "as lm_head" not in said
 
 
 def test_an_engine_that_is_gone_does_not_keep_the_others_from_their_weights(running: Running) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 import torch
 
 from full_runs.engine.layout import digest
-from full_runs.wire.group import broadcast, joined
+from full_runs.wire.group import announced, broadcast, joined
 
 
 def main(told: dict, behaviour: str, file: Path, shapes: list[list[int]]) -> None:
     timeout_s = told.pop("timeout_s")
     file.with_suffix(".ready").touch()  # imports are done: from here on it is as quick as the sender
     group = joined(**told, rank=1, timeout_s=timeout_s)
+    assert [list(each.shape) for each in announced(group)] == shapes
     digests = []
     for number, shape in enumerate(shapes):
         if behaviour == "dies" and number == len(shapes) // 2:
