@@ -114,7 +114,8 @@ bench: setup-dev
 		then $(PEERS)/bin/python -m benchmarks.bench_peer $(ARGS); \
 		else echo "vllm-sr-sim: not measured, it could not be installed"; fi
 	@if $(MAKE) --no-print-directory setup-oracles; \
-		then $(ORACLES)/bin/python -m benchmarks.bench_trl; \
+		then $(ORACLES)/bin/python -m benchmarks.bench_trl \
+			&& $(ORACLES)/bin/python -m benchmarks.bench_full_trl; \
 		else echo "trl: not measured, it could not be installed"; fi
 	@if $(MAKE) --no-print-directory setup-full; \
 		then for part in trainer engine push controller; \

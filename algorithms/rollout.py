@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import final
 
 import torch
@@ -82,8 +84,8 @@ class Rollout:
         """Reward of each token; a terminal reward sits on the last token that the model chose."""
         if isinstance(self.reward, tuple):
             return self.reward
-        last = max(t for t, chosen in enumerate(self.action_mask) if chosen)
-        return tuple(self.reward if t == last else 0.0 for t in range(len(self.token_ids)))
+        after = self.action_mask[::-1].index(True)
+        return (*(0.0,) * (len(self.token_ids) - 1 - after), self.reward, *(0.0,) * after)
 
     def oldest_lag(self, trainer_version: int) -> int:
         """Updates between the oldest action token's weights and `trainer_version`.
@@ -174,14 +176,15 @@ class Batch:
         """
         if not rollouts:
             raise ValueError("a batch needs at least one rollout, got none")
-        longest = max(len(r.token_ids) for r in rollouts)
+        lengths = torch.tensor([len(r.token_ids) for r in rollouts])
+        there = torch.arange(int(lengths.max())) < lengths[:, None]
 
         def pad(name: str, kind: torch.dtype) -> Tensor:
-            fill = torch.zeros(len(rollouts), longest, dtype=kind)
-            for row, rollout in zip(fill, rollouts, strict=True):
-                values = getattr(rollout, name)
-                row[: len(values)] = torch.tensor(values, dtype=kind)
-            return fill
+            # One array for all: a tensor of each row would take ten times as long where rows are short.
+            code = "d" if kind.is_floating_point else "q"
+            values = array(code, chain.from_iterable(getattr(rollout, name) for rollout in rollouts))
+            flat = torch.frombuffer(values, dtype=torch.float64 if code == "d" else torch.int64)
+            return torch.zeros(there.shape, dtype=kind).masked_scatter(there, flat.to(kind))
 
         return cls(
             token_ids=pad("token_ids", torch.long),

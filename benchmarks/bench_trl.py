@@ -13,8 +13,8 @@ GRPO's loss with advantages centred on a group, and a step of Adam. One core eac
 - `64 tokens` has answers of exactly 64 tokens after prompts of 8. TRL's end of a text lies outside the
   vocabulary, so nothing has to be suppressed.
 
-What GRPOTrainer can leave out, it does: reports, checkpoints, progress bars, logging, shuffling, a reference
-model, activations computed twice. Its metrics and its decoding of tokens to text have no switch.
+What GRPOTrainer can leave out, it does: see `trl_trainer`. Its metrics and its decoding of tokens to text
+have no switch.
 
 Times are the processor's, from the end of the first update to that of the last, the best of short turns taken
 in alternation. The aim is five times TRL's rollouts a second. The matrix products of `bench_gpt`, which both
@@ -27,7 +27,6 @@ import argparse
 import importlib.util
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +37,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.bench_gpt import Talk
+from benchmarks.gpt2_twin import check_twin, twin
+from benchmarks.trl_trainer import grpo_trainer, quiet
 from simulator.experiments import groups
 from simulator.lab.config import LearnConfig
 from simulator.lab.imposed import imposed_traffic, run_imposed
@@ -173,67 +174,9 @@ def contests(updates: int) -> list[Contest]:
     ]
 
 
-def twin(network: Gpt) -> Any:
-    """A GPT-2 that says what ours says."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes, weights = network.sizes, network.weights()
-    theirs = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(weights.tokens), n_positions=len(weights.positions), n_embd=sizes.width,
-            n_layer=sizes.depth, n_head=sizes.heads, n_inner=sizes.expansion * sizes.width,
-            activation_function="gelu", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-            tie_word_embeddings=False, bos_token_id=None, eos_token_id=None,
-        )
-    )  # fmt: skip
-    body = theirs.transformer
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.zero_()
-        for norm in (body.ln_f, *(n for block in body.h for n in (block.ln_1, block.ln_2))):
-            norm.weight.fill_(1.0)
-        body.wte.weight.copy_(weights.tokens)
-        body.wpe.weight.copy_(weights.positions)
-        theirs.lm_head.weight.copy_(weights.head)
-        for block, layer in zip(body.h, weights.layers, strict=True):
-            maps = (block.attn.c_attn, block.attn.c_proj, block.mlp.c_fc, block.mlp.c_proj)
-            for theirs_map, ours in zip(maps, layer, strict=True):
-                theirs_map.weight.copy_(ours.t())
-    return theirs
-
-
-def check_twin(contest: Contest) -> None:
-    """Raises if the two do not say the same."""
-    prompts = contest.prompts[:ROLLOUTS]
-    tokens = torch.arange(len(prompts) * contest.most_tokens).view(len(prompts), -1) % STOP
-    with torch.no_grad():
-        ours = contest.network.logits(prompts, tokens)
-        theirs = twin(contest.network)(torch.cat([prompts, tokens], 1)).logits
-    torch.testing.assert_close(
-        theirs[:, prompts.shape[1] - 1 : -1].log_softmax(-1), ours.log_softmax(-1), rtol=1e-4, atol=1e-4
-    )
-
-
-def letter(token: int) -> str:
-    return chr(ord("a") + token)
-
-
-def tokenizer(vocabulary: int, end: int) -> Any:
-    """Token i is the i-th letter: no word is part of another, where special ones would cut it."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import PreTrainedTokenizerFast
-
-    words = Tokenizer(WordLevel({letter(i): i for i in range(max(vocabulary, end + 1))}))
-    words.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=words, eos_token=letter(end), pad_token=letter(0))
-
-
 def trl_turn(contest: Contest, updates: int, folder: str) -> Turn:
-    from datasets import Dataset
-    from transformers import PrinterCallback, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from transformers import TrainerCallback
+    from trl import GRPOTrainer
 
     turn = Turn([], [])
 
@@ -245,30 +188,30 @@ def trl_turn(contest: Contest, updates: int, folder: str) -> Turn:
         turn.tokens.append(sum(map(len, completion_ids)))
         return contest.reward(completion_ids=completion_ids, **columns)
 
-    arguments = GRPOConfig(
-        output_dir=folder, use_cpu=True, max_steps=updates, learning_rate=RATE, lr_scheduler_type="constant",
-        per_device_train_batch_size=ROLLOUTS, num_generations=GROUP, gradient_accumulation_steps=1,
-        max_completion_length=contest.most_tokens, loss_type="grpo", epsilon=0.2, beta=0.0, weight_decay=0.0,
-        temperature=1.0, optim="adamw_torch_fused", bf16=False, gradient_checkpointing=False,
-        shuffle_dataset=False, report_to="none", save_strategy="no", logging_strategy="no", disable_tqdm=True,
-        dataloader_pin_memory=False, generation_kwargs={"use_cache": True},
-    )  # fmt: skip
-    prompts = [" ".join(map(letter, row)) for row in contest.prompts.tolist()]
-    trainer = GRPOTrainer(
-        model=twin(contest.network),
-        reward_funcs=rewards,
-        args=arguments,
-        train_dataset=Dataset.from_dict({"prompt": prompts, "answer": contest.answers}),
-        processing_class=tokenizer(len(contest.network.tokens), contest.end),
+    trainer = grpo_trainer(
+        GRPOTrainer,
+        twin(contest.network),
+        folder=folder,
+        prompts=contest.prompts.tolist(),
+        columns={"answer": contest.answers},
+        vocabulary=len(contest.network.tokens),
+        end=contest.end,
+        reward=rewards,
+        rollouts=ROLLOUTS,
+        group=GROUP,
+        most_tokens=contest.most_tokens,
+        updates=updates,
+        learning_rate=RATE,
         callbacks=[Clock()],
     )
-    trainer.remove_callback(PrinterCallback)
     trainer.train()
     return turn
 
 
 def measure(contest: Contest, updates: int, repeats: int) -> str:
-    check_twin(contest)
+    prompts = contest.prompts[:ROLLOUTS]
+    tokens = torch.arange(len(prompts) * contest.most_tokens).view(len(prompts), -1) % STOP
+    check_twin(contest.network, prompts, tokens)
     with tempfile.TemporaryDirectory() as folder:
         turns = [(contest.ours(updates), trl_turn(contest, updates, folder)) for _ in range(repeats)]
     ours, theirs = (min(Turn.seconds(turn) for turn in side) for side in zip(*turns, strict=True))
@@ -296,15 +239,7 @@ def main() -> None:
         print("trl: not measured, not installed here (make oracles)")
         return
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # what they and their dependencies deprecate is theirs to mend
-    import transformers
-    import trl
-
-    transformers.logging.set_verbosity_error()
-    print(
-        f"trl {trl.__version__}, transformers {transformers.__version__}, torch {torch.__version__};"
-        f" one thread, {ROLLOUTS} rollouts an update in groups of {GROUP}, float32"
-    )
+    print(f"{quiet()}; one thread, {ROLLOUTS} rollouts an update in groups of {GROUP}, float32")
     for contest in contests(args.updates):
         print(measure(contest, args.updates, args.repeats), flush=True)
 

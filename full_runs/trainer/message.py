@@ -8,14 +8,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from array import array
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from algorithms.rollout import Batch, Rollout
 from simulator.lab.models.lengths import PADDING
@@ -93,9 +94,14 @@ def prompts_of(prompts: Sequence[Sequence[int]]) -> Int[Tensor, "B P"]:
     """Prompts padded on the left.
 
     Raises:
-        ValueError: a prompt without a token.
+        ValueError: no prompt, or one without a token.
     """
+    if not prompts:
+        raise ValueError("a batch needs at least one prompt, got none")
     if not all(map(len, prompts)):
         raise ValueError(f"prompt {[len(p) for p in prompts].index(0)} is empty")
-    rows = [torch.tensor(prompt, dtype=torch.long) for prompt in prompts]
-    return pad_sequence(rows, batch_first=True, padding_value=PADDING, padding_side="left")
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    width = int(lengths.max())
+    there = torch.arange(width) >= width - lengths[:, None]
+    tokens = torch.frombuffer(array("q", chain.from_iterable(prompts)), dtype=torch.int64)
+    return torch.full(there.shape, PADDING).masked_scatter(there, tokens)

@@ -60,3 +60,5 @@ def test_padding_is_no_token():
     assert prompts_of([[0, 3], [4]]).tolist() == [[0, 3], [-1, 4]]
     with pytest.raises(ValueError, match="prompt 1 is empty"):
         prompts_of([[1], []])
+    with pytest.raises(ValueError, match="at least one prompt"):
+        prompts_of([])
