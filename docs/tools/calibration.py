@@ -115,7 +115,8 @@ def make(config: FullConfig, out: Path) -> int:
     asked = out.parent / f"{out.name}.json"
     asked.write_text(config.model_dump_json(indent=1))
     words = ["full", "tiny-cpu", "--config", str(asked), "--out", str(out)]
-    process = subprocess.Popen([sys.executable, "-m", "policylag", *words])
+    # What it prints in the end is the name of its folder; standard output is the table's.
+    process = subprocess.Popen([sys.executable, "-m", "policylag", *words], stdout=subprocess.DEVNULL)
     try:
         return process.wait()
     except KeyboardInterrupt:
