@@ -23,7 +23,8 @@ pytestmark = needs_engines()
 CONFIG = FullConfig(
     estimator="sao",
     critic_only_updates=0,
-    updates=6,
+    # What the engine that is killed after the second leaves behind is too old for the last.
+    updates=8,
     rollouts_per_update=8,
     in_flight=12,
     measure_every=3,
