@@ -57,6 +57,8 @@ def learn(words: list[str]) -> int:
 
 def study(words: list[str]) -> int:
     """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
+    from analysis.report.possible import must_be_possible
+    from simulator.command_line import bad_input
     from simulator.studies.ask import ask, listing
     from simulator.studies.conduct import conduct
     from simulator.studies.dry_run import dry_run
@@ -65,6 +67,8 @@ def study(words: list[str]) -> int:
         print(listing())
         return 0
     asked = ask(words)
+    with bad_input("study: "):
+        must_be_possible(asked.plan.criteria, asked.plan.hypotheses, asked.plan.pictures)
     if asked.options.dry_run:
         print(dry_run(asked))
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,20 +20,29 @@ def read_config(path: Path, default: Config) -> Config:
         OSError, ValueError: it cannot be read, is no TOML or JSON, holds no fields, or impossible ones
             (pydantic's ValidationError is a ValueError).
     """
+    return type(default).model_validate(merged(default.model_dump(), read_fields(path)))
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The fields that a file names.
+
+    Raises:
+        OSError, ValueError: it cannot be read, is no TOML or JSON, or holds no fields.
+    """
     text = path.read_text(encoding="utf-8")
     given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     if not isinstance(given, dict):
         raise ValueError(f"must hold fields by name, not a {type(given).__name__}")
-    return type(default).model_validate(_merged(default.model_dump(), given))
+    return given
 
 
-def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`given` over `base`, table by table; a table that names another kind replaces the old one whole."""
-    merged = dict(base)
+    whole = dict(base)
     for key, value in given.items():
         old = base.get(key)
-        merged[key] = value
+        whole[key] = value
         if isinstance(old, dict) and isinstance(value, dict):
             kind = old.get("kind")
-            merged[key] = _merged(old, value) if value.get("kind", kind) == kind else value
-    return merged
+            whole[key] = merged(old, value) if value.get("kind", kind) == kind else value
+    return whole

@@ -69,18 +69,29 @@ def picture(
     kind: str, options: Mapping[str, Any], study: Study, rng: np.random.Generator, *, name: str
 ) -> list[Picture]:
     """The figures of one kind."""
-    if kind not in KINDS:
-        raise ValueError(f"no picture is of the kind {kind!r}; there are {', '.join(KINDS)}")
-    draw = KINDS[kind]
-    known = [
-        option for option in inspect.signature(draw).parameters if option not in ("study", "rng", "name")
-    ]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise ValueError(f"picture {kind!r} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    check_picture({"kind": kind, **options})
     try:
-        return draw(study, rng, name, **options)
+        return KINDS[kind](study, rng, name, **options)
     except NothingToShowError:
         raise
     except ValueError as refused:
         raise ValueError(f"picture {kind!r}: {refused}") from refused
+
+
+def check_picture(asked: Mapping[str, Any]) -> None:
+    """Refuse a kind or an option that there is not.
+
+    Raises:
+        ValueError: it is named, with those that there are.
+    """
+    kind = asked.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"no picture is of the kind {kind!r}; there are {', '.join(KINDS)}")
+    known = [
+        option
+        for option in inspect.signature(KINDS[kind]).parameters
+        if option not in ("study", "rng", "name")
+    ]
+    unknown = [option for option in asked if option not in ("kind", *known)]
+    if unknown:
+        raise ValueError(f"picture {kind!r} has no option {unknown[0]!r}; it has {', '.join(known)}")

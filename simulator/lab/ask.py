@@ -89,7 +89,7 @@ def ask(words: list[str]) -> Asked:
         recorded = log_of(Path(source))
         experiments[name] = partial(config_of, Path(source), name, words)
     if world is not None:
-        experiments = {key: partial(_in_world, make, world) for key, make in experiments.items()}
+        experiments = {key: partial(in_world, make, world) for key, make in experiments.items()}
     name, config, options = read_experiment(
         [word.replace("_", "-") if word == world else word for word in words],
         experiments,
@@ -125,7 +125,8 @@ def _named(words: Sequence[str]) -> str:
     return name
 
 
-def _in_world(make: Callable[[], LearnConfig], world: str) -> LearnConfig:
+def in_world(make: Callable[[], LearnConfig], world: str) -> LearnConfig:
+    """The same run in a world by name, with a learning rate that suits it."""
     config, name = make(), world.replace("_", "-")
     if config.world.kind == WORLDS[name].kind:
         return config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,9 +15,10 @@ from pydantic import BaseModel
 from simulator.command_line import BadInputError, StudyOptions, bad_input, read_experiment, with_lengths
 from simulator.config import PipelineConfig
 from simulator.folders import must_be_makeable
+from simulator.studies import own
 from simulator.studies import plan as grid
 from simulator.studies.cells import Cell
-from simulator.studies.every import STUDIES
+from simulator.studies.every import STUDIES, Study
 from simulator.words import last_value
 
 _LISTED: Final = 12
@@ -41,28 +42,33 @@ class Asked:
 
 
 def ask(words: list[str]) -> Asked:
-    """`NAME [--size SIZE] [--only PATTERN] [--config FILE] [--field value ...]`.
+    """`NAME or FILE [--size SIZE] [--only PATTERN] [--config FILE] [--field value ...]`.
 
     Raises:
         BadInputError: no name or an unknown one, a size or arm that is not there, a field or value that
             cannot be, or a folder that can be no study's.
     """
-    name = words[0].replace("_", "-") if words and not words[0].startswith("-") else None
-    if name is None:
-        raise BadInputError(f"study: needs a name; there are {', '.join(STUDIES)}")
+    if not words or words[0].startswith("-"):
+        raise BadInputError(f"study: needs a name or a file; there are {', '.join(STUDIES)}")
+    name, studies = _known(words[0])
     size = last_value(words, "--size") or StudyOptions.size
-    sizes = STUDIES[name].SIZES if name in STUDIES else {}
-    if name in STUDIES and size not in sizes:
+    sizes = studies[name].SIZES if name in studies else {}
+    if name in studies and size not in sizes:
         raise BadInputError(f"study: size {size!r} of {name} is none of {', '.join(sizes)}")
-    about = f"{question(name)} The same command resumes what was interrupted." if name in STUDIES else ""
-    sized = {each: (lambda study=study: study.SIZES[size]) for each, study in STUDIES.items()}
+    about = "The same command resumes what was interrupted."
+    sized = {each: (lambda study=study: study.SIZES[size]) for each, study in studies.items()}
     _, config, options = read_experiment(
-        words, sized, StudyOptions(), command="study", about=about, what="study"
+        [name, *words[1:]],
+        sized,
+        StudyOptions(),
+        command="study",
+        about=f"{question(name)} {about}" if name in STUDIES else about,
+        what="study",
     )
     _check(options)
     with bad_input("study: "):
         config = _with_lengths(config, options)
-        plan = STUDIES[name].plan(config)
+        plan = studies[name].plan(config)
         cells = grid.cells(plan)
         for cell in cells:
             cell.key  # noqa: B018 - reads the files that the cell depends on
@@ -80,6 +86,17 @@ def ask(words: list[str]) -> Asked:
     )
 
 
+def _known(word: str) -> tuple[str, Mapping[str, Study]]:
+    """A study's name and all that are known by name, the one of a file among them."""
+    if not own.is_file(word):
+        return word.replace("_", "-"), STUDIES
+    with bad_input(f"study: {word}: "):
+        study = own.read(Path(word))
+    if study.name in STUDIES:
+        raise BadInputError(f"study: {word}: {study.name} is the name of a study of ours; rename the file")
+    return study.name, {study.name: study}
+
+
 def question(name: str) -> str:
     """What a study asks."""
     return STUDIES[name].plan(STUDIES[name].SIZES["small"]).question
@@ -90,7 +107,8 @@ def listing() -> str:
     width = max(map(len, STUDIES))
     lines = [f"  {name:{width}}  {question(name)}" for name in STUDIES]
     usage = "usage: policylag study NAME [--size small|full] [--seeds N] [--only PATTERN] [--dry-run] ..."
-    return "\n".join([usage, "", *lines, "", "policylag study NAME --help lists its fields."])
+    yours = "policylag study FILE.toml runs arms, seeds and claims of your own."
+    return "\n".join([usage, "", *lines, "", "policylag study NAME --help lists its fields.", yours])
 
 
 def must_be_a_studys(folder: Path) -> None:

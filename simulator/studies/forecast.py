@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
-from simulator.lab.config import LearnConfig
-from simulator.studies.cells import Cell
+from simulator.studies.cells import Cell, RunConfig, run_config, schedule
 
 _COSTLESS: Final = ("seed", "learning_rate", "critic_learning_rate", "critic_learning_rate_ratio")
 _ALL_TRIALS_S: Final = 20.0
@@ -108,14 +107,12 @@ def makespan(seconds: Sequence[float], jobs: int) -> float:
     return max(free_at)
 
 
-def trial(config: LearnConfig, trial_s: float) -> tuple[int, float]:
+def trial(config: RunConfig, trial_s: float) -> tuple[int, float]:
     """Run a few updates.
 
     Returns:
         How many, and the seconds that all updates of such a run would take.
     """
-    from simulator.lab.run import learn
-
     begin_s = time.perf_counter()
     ends: list[float] = []
 
@@ -125,13 +122,13 @@ def trial(config: LearnConfig, trial_s: float) -> tuple[int, float]:
             raise _SeenEnough
 
     try:
-        learn(config, progress=watch)
+        run_config(config, progress=watch)
     except _SeenEnough:
         pass
     else:
         return len(ends), time.perf_counter() - begin_s  # it was short enough to be run whole
     pace_s = (ends[-1] - ends[0]) / (len(ends) - 1)
-    return len(ends), ends[0] - begin_s + pace_s * (config.pipeline.updates - 1)
+    return len(ends), ends[0] - begin_s + pace_s * (schedule(config).updates - 1)
 
 
 class _SeenEnough(Exception):  # noqa: N818 - no error

@@ -12,8 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
 
-from simulator.lab.config import LearnConfig
-from simulator.studies.cells import Cell
+from simulator.studies.cells import Cell, RunConfig
 from simulator.studies.hypothesis import Hypothesis
 
 Setting: TypeAlias = float | str
@@ -37,7 +36,7 @@ class Plan:
     title: str
     question: str
     """One sentence that ends in a question mark; `policylag study` lists it."""
-    arms: Mapping[str, Callable[[int], LearnConfig]]
+    arms: Mapping[str, Callable[[int], RunConfig]]
     """From a seed to the run's configuration, in the order in which arms are shown."""
     criteria: Mapping[str, Any]
     """What counts as learned; fields of `analysis.measures.collapse.Criteria`."""

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.measures.collapse import Criteria
+from analysis.measures.names import outcome_names
+from analysis.measures.outcomes import outcomes
+from analysis.report.possible import must_be_possible
+from simulator.studies.every import STUDIES
+from simulator.studies.hypothesis import Hypothesis
+from tests.analysis.factories import learning_run
+
+
+def claim(metric: str) -> Hypothesis:
+    return Hypothesis(
+        id="X", claim="a beats b", source="ours", metric=metric, kind="paired_difference",
+        better_arm="a", worse_arm="b",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("criteria", [Criteria(), Criteria(metric="reward", shift_updates=(4,))])
+def test_names_are_those_that_a_run_has(criteria: Criteria) -> None:
+    run = learning_run([0.1] * 9, **dict.fromkeys(("reward", "accuracy_short", "accuracy_long"), 0.5))
+    known = outcomes(run, criteria)
+    assert set(outcome_names(criteria)) == set(known) - {"arm", "seed", "clock", "fate"}
+
+
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, s in STUDIES.items() for size in s.SIZES])
+def test_every_study_of_ours_can_be_judged(name: str, size: str) -> None:
+    plan = STUDIES[name].plan(STUDIES[name].SIZES[size])
+    must_be_possible(plan.criteria, plan.hypotheses, plan.pictures)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (({"taget": 0.5}, [], []), "criteria: no field 'taget'; did you mean target"),
+        (({"target": "high"}, [], []), "criteria: "),
+        (({"collapse_share": 0}, [], []), "collapse_share is 0"),
+        (({}, [claim("meanlag")], []), "claim X: no outcome 'meanlag'; did you mean mean_lag"),
+        (({}, [], [{"kind": "pie"}]), "no picture is of the kind 'pie'"),
+        (({}, [], [{"kind": "heat_map", "z": 1}]), "has no option 'z'"),
+    ],
+)
+def test_what_a_report_would_stumble_over_is_named_before(asked: tuple[Any, Any, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        must_be_possible(*asked)
