@@ -59,7 +59,7 @@ class Buffer:
         """Group -> members without a result."""
         self.dead: set[int] = set()
         """Groups that were thrown away while members ran."""
-        self.copies_trained = 0
+        self.copies_queued = self.copies_trained = 0
         self.taken_batches = 0
         self.started_with: dict[int, int] = {}
         """Unfinished group -> version that its first member started with."""
@@ -156,15 +156,17 @@ class Buffer:
         places = set(chosen)
         batch = [self.queue[place] for place in chosen]
         self.queue = [group for place, group in enumerate(self.queue) if place not in places]
-        for made in (made for group in batch for made in group.distinct):
-            self.ledger.move("queued", "training", 1, made.tokens)
+        for group in batch:
+            self.copies_queued -= group.copies
+            for made in group.distinct:
+                self.ledger.move("queued", "training", 1, made.tokens)
         self.taken_batches += 1
         return batch
 
     def trained(self, batch: list[Group]) -> None:
         """The update on this batch is done."""
         for group in batch:
-            self.copies_trained += len(group.members) - len(group.distinct)
+            self.copies_trained += group.copies
             for made in group.distinct:
                 self.ledger.move("training", "trained", 1, made.tokens)
 
@@ -176,7 +178,7 @@ class Buffer:
     def counts(self, *, engine_version: int, trainer_version: int) -> Counts:
         """What rules may look at."""
         held = self.ledger.rollouts
-        started, copies = self.ledger.generated_rollouts, self._copies_queued()
+        started, copies = self.ledger.generated_rollouts, self.copies_queued
         return Counts(
             submitted_rollouts=started - held["dropped"] + copies + self.copies_trained,
             running_rollouts=held["in_flight"],
@@ -214,6 +216,7 @@ class Buffer:
         group = Group(group_id=group_id, members=whole, ready_s=now_s)
         self._forget(group_id)
         self.queue.append(group)
+        self.copies_queued += group.copies
         while self.queue and self.rule.overflow(len(self.queue) * self.group_size):
             self._drop_group(self.queue.pop(0), "overflow")
         return group
@@ -227,6 +230,7 @@ class Buffer:
             self.dead.add(group_id)
 
     def _drop_group(self, group: Group, reason: str) -> None:
+        self.copies_queued -= group.copies
         for made in group.distinct:
             self._drop(made, "queued", reason)
 
@@ -234,9 +238,6 @@ class Buffer:
         self.ledger.drop(state, reason, 1, made.tokens)
         self.on_drop(made, reason)
 
-    def _copies_queued(self) -> int:
-        return sum(len(group.members) - len(group.distinct) for group in self.queue)
-
     def _outstanding(self) -> int:
         held = self.ledger.rollouts
-        return held["in_flight"] + held["waiting"] + held["queued"] + self._copies_queued()
+        return held["in_flight"] + held["waiting"] + held["queued"] + self.copies_queued

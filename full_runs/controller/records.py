@@ -66,6 +66,11 @@ class Group:
         return tuple({made.asked.rollout_id: made for made in self.members}.values())
 
     @property
+    def copies(self) -> int:
+        """Members that stand in for those that failed."""
+        return len(self.members) - len(self.distinct)
+
+    @property
     def oldest_version(self) -> int:
         return min(made.oldest_version for made in self.members)
 

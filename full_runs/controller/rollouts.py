@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import final
 
@@ -71,18 +71,22 @@ class Rollouts:
 
     def fill(self) -> None:
         """Start what may start now."""
+        let_in: list[Asked] = []
         while (engine := self.engines.choose()) is not None:
             if self._again:
                 asked, attempts = self._again.popleft()
             elif self._may_start():
                 asked, attempts = self._ask(), 0
+                let_in.append(asked)
             else:
-                return
+                break
             slot = engine.free_slot()
             engine.busy.add(slot)
             task = asyncio.create_task(self._run(asked, attempts, engine, slot))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, engine, slot))
+        # Written before any of them runs: that begins when this function has returned.
+        self._say_let_in(let_in)
 
     async def close(self) -> None:
         """Stop what is under way, and say so."""
@@ -103,7 +107,7 @@ class Rollouts:
     def _ask(self) -> Asked:
         place = next(self._places)
         asked = Asked(rollout_id=self._new_id(), submitted_s=self.journal.clock(), **place._asdict())
-        self._let_in(asked)
+        self.buffer.start(asked, self.engines.version)
         return asked
 
     async def _run(self, asked: Asked, attempts: int, engine: Engine, slot: int) -> None:
@@ -142,24 +146,19 @@ class Rollouts:
             self._idle_since_s[engine.place, slot] = end_s
 
     def _finished(self, made: Made) -> None:
-        for piece in made.played.pieces:
-            self.journal.write(
-                "segment",
-                rollout_id=made.asked.rollout_id,
-                version=piece.version,
-                start_token=piece.start_token,
-                tokens=piece.tokens,
-                start_s=piece.start_s,
-                end_s=piece.end_s,
-            )
+        rollout_id = made.asked.rollout_id
+        pieces = [{"rollout_id": rollout_id, **asdict(piece)} for piece in made.played.pieces]
+        self.journal.write_all("segment", pieces)
         self.journal.write("rollout", **rollout_row(made.asked, made, status="waiting"))
         self._queued(self.buffer.finish(made))
 
     def _queued(self, group: Group | None) -> None:
         if group is not None:
-            for made in group.distinct:
-                row = rollout_row(made.asked, made, status="queued", group_ready_s=group.ready_s)
-                self.journal.write("rollout", **row)
+            rows = [
+                rollout_row(made.asked, made, status="queued", group_ready_s=group.ready_s)
+                for made in group.distinct
+            ]
+            self.journal.write_all("rollout", rows)
             self.changed()
 
     def _environment_failed(self, asked: Asked, why: str) -> None:
@@ -185,16 +184,17 @@ class Rollouts:
         if verdict == "retry":
             self.buffer.retried(asked.group_id)
             again = replace(asked, rollout_id=self._new_id(), submitted_s=now_s)
-            self._let_in(again)
+            self.buffer.start(again, self.engines.version)
+            self._say_let_in([again])
             self._again.append((again, 0))
 
     def _new_id(self) -> int:
         self._ids += 1
         return self._ids - 1
 
-    def _let_in(self, asked: Asked) -> None:
-        self.buffer.start(asked, self.engines.version)
-        self.journal.write("rollout", **rollout_row(asked, None, status="in_flight"))
+    def _say_let_in(self, asked: Sequence[Asked]) -> None:
+        rows = [rollout_row(each, None, status="in_flight") for each in asked]
+        self.journal.write_all("rollout", rows)
 
     def _ended(self, engine: Engine, slot: int, task: asyncio.Task[None]) -> None:
         engine.busy.discard(slot)

@@ -7,14 +7,14 @@ import contextlib
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 from algorithms.rollout import Batch
 from full_runs.configs.record import FullConfig
 from full_runs.controller.buffer import Buffer
 from full_runs.controller.engines import Engines
 from full_runs.controller.journal import Journal, rollout_row
-from full_runs.controller.records import Group, Made
+from full_runs.controller.records import Group
 from full_runs.controller.versions import keep_only, of_version
 from full_runs.push import Prepare, Weights
 from full_runs.trainer.message import batch_of
@@ -104,17 +104,16 @@ class Training:
         self.journal.interval("trainer", "busy", "policy_update", train_start_s, train_end_s)
         self.version += 1
         self.buffer.trained(groups)
-        members = [made for group in groups for made in group.distinct]
-        for made in members:
-            self._row(made, groups, consumed_s=train_start_s)
+        rows = [row for group in groups for row in self._rows(group, consumed_s=train_start_s)]
+        self.journal.write_all("rollout", rows)
         self.journal.write(
             "update",
             version=self.version,
             wait_start_s=wait_start_s,
             train_start_s=train_start_s,
             train_end_s=train_end_s,
-            rollouts=len(members),
-            tokens=sum(made.tokens for made in members),
+            rollouts=len(rows),
+            tokens=sum(row["action_tokens"] for row in rows),
             metrics=_finite(metrics),
         )
         if self.version % self.config.updates_per_push == 0:
@@ -218,13 +217,15 @@ class Training:
         oldest = [self.version - made.oldest_version for made in members]
         return metrics | {"oldest_lag_max": float(max(oldest)), "oldest_lag_mean": sum(oldest) / len(oldest)}
 
-    def _row(self, made: Made, groups: list[Group], *, consumed_s: float) -> None:
-        group = next(group for group in groups if group.group_id == made.asked.group_id)
-        row = rollout_row(
-            made.asked, made, status="trained", group_ready_s=group.ready_s,
-            consumed_s=consumed_s, consumed_version=self.version - 1,
-        )  # fmt: skip
-        self.journal.write("rollout", **row)
+    def _rows(self, group: Group, *, consumed_s: float) -> list[dict[str, Any]]:
+        """What is known of its rollouts, now that they are trained on."""
+        return [
+            rollout_row(
+                made.asked, made, status="trained", group_ready_s=group.ready_s,
+                consumed_s=consumed_s, consumed_version=self.version - 1,
+            )
+            for made in group.distinct
+        ]  # fmt: skip
 
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:

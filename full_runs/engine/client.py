@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
 
 import aiohttp
 
@@ -13,6 +13,9 @@ from full_runs.engine.capability import GENERATE, check_paths
 from full_runs.engine.sampling import Sampling
 
 KeysAtPush = Literal["keep", "recompute"]
+KEPT_S: Final = 1.0
+"""A connection that was idle for so long is not used again. A server closes it in the end (vLLM's after 5 s),
+and one that is closed just as a request is written would make a healthy engine look dead."""
 
 
 class EngineError(Exception):
@@ -37,10 +40,9 @@ class EngineClient:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        # A connection a request. The default of 100 would be a hidden limit on concurrency, and one that is
-        # kept alive may be closed by the server (uvicorn: after 5 s) just as the next request is written.
+        # The default limit of 100 would be a hidden one on concurrency.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None),
         )

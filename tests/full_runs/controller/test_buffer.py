@@ -120,7 +120,8 @@ def test_a_failed_member_takes_its_group_with_it_whoever_still_runs():
     assert held.ledger.dropped_by_reason["environment_failed"] == (1, 0)
 
 
-def test_a_group_most_of_which_is_valid_is_filled_up_with_copies():
+def filled_up() -> Buffer:
+    """A group of four in the queue, one of which failed."""
     held = buffer(drop_by_age(5), batch=4, group_size=4, on_incomplete=incomplete.pad_if_most_are_valid)
     members = [asked(i, group_size=4) for i in range(4)]
     for each in members:
@@ -130,13 +131,27 @@ def test_a_group_most_of_which_is_valid_is_filled_up_with_copies():
         assert held.finish(made(members[i])) is None
     assert held.finish(made(members[3])) is not None
     counts = held.counts(engine_version=0, trainer_version=0)
-    assert counts.queued_rollouts == counts.submitted_rollouts == 4
+    assert counts.queued_rollouts == counts.outstanding_rollouts == counts.submitted_rollouts == 4
+    return held
+
+
+def test_a_group_most_of_which_is_valid_is_filled_up_with_copies():
+    held = filled_up()
     batch = held.take(0)
     assert batch is not None
+    counts = held.counts(engine_version=0, trainer_version=0)
+    assert counts.queued_rollouts == counts.outstanding_rollouts == 0
     assert ids(batch) == [[0, 2, 3, 0]]
     held.trained(batch)
     assert held.ledger.rollouts["trained"] == 3  # rollouts, not copies
     assert held.counts(engine_version=1, trainer_version=1).trained_rollouts == 4
+
+
+def test_a_copy_is_thrown_away_with_its_group():
+    held = filled_up()
+    assert held.take(6) is None  # too old by then
+    counts = held.counts(engine_version=6, trainer_version=6)
+    assert counts.queued_rollouts == counts.outstanding_rollouts == counts.submitted_rollouts == 0
 
 
 def test_a_member_that_is_retried_completes_its_group():

@@ -10,6 +10,7 @@ import pytest
 
 aiohttp = pytest.importorskip("aiohttp", reason="the engine's client is not installed here")
 
+from full_runs.engine import client as client_of_engine  # noqa: E402
 from full_runs.engine.client import EngineClient, EngineError, EngineGoneError  # noqa: E402
 from tests.full_runs.real import now  # noqa: E402
 
@@ -45,25 +46,45 @@ async def asked_of(handle: Handler) -> AsyncIterator[EngineClient]:
         await asyncio.gather(*served)
 
 
-def test_every_request_has_a_connection_of_its_own() -> None:
-    """One that a server closes for being idle would break the request that is just written to it."""
+def answered(monkeypatch: pytest.MonkeyPatch, *, kept_s: float, pause_s: float) -> list[int]:
+    """Requests of each connection, of three requests with a pause after each."""
+    monkeypatch.setattr(client_of_engine, "KEPT_S", kept_s)
     requests_by_connection: list[int] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        own = len(requests_by_connection)
         requests_by_connection.append(0)
         while await reader.readline():
             while (await reader.readline()).strip():
                 pass
-            requests_by_connection[-1] += 1
+            requests_by_connection[own] += 1
             writer.write(OK)
             await writer.drain()
 
-    async def ask() -> list[str]:
+    async def ask() -> None:
         async with asked_of(answer) as client:
-            return [await client.version() for _ in range(3)]
+            for _ in range(3):
+                assert await client.version() == "7"
+                await asyncio.sleep(pause_s)
 
-    assert now(ask()) == ["7", "7", "7"]
-    assert requests_by_connection == [1, 1, 1]
+    now(ask())
+    return requests_by_connection
+
+
+def test_a_connection_serves_one_request_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, kept_s=60.0, pause_s=0.0) == [3]
+
+
+def test_one_that_was_idle_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that closes it for being idle would break the request that is just written to it."""
+    assert answered(monkeypatch, kept_s=0.01, pause_s=0.05) == [1, 1, 1]
+
+
+def test_a_server_keeps_an_idle_connection_for_longer_than_a_client_uses_it() -> None:
+    pytest.importorskip("vllm", reason="no engine is installed here")
+    from vllm import envs
+
+    assert 2 * client_of_engine.KEPT_S < envs.VLLM_HTTP_TIMEOUT_KEEP_ALIVE
 
 
 @pytest.mark.parametrize(
