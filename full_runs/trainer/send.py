@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,6 @@ def send_weights(
         for line in lines.values():
             line.close()
     else:
-        for _ in published_weights(trainer.policy, dtype):
-            pass
+        # Not a loop: its variable would keep a tensor until the next one is gathered.
+        deque(published_weights(trainer.policy, dtype), maxlen=0)
     return Sent(version=trainer.updates, sent=sent, failed=failed)

@@ -6,8 +6,9 @@ import signal
 import pytest
 import torch
 
-from full_runs.trainer.client import TrainerClient, TrainerError
+from full_runs.trainer.client import TrainerClient
 from full_runs.trainer.config import TrainerConfig
+from full_runs.trainer.processes import TrainerError
 from full_runs.trainer.worker import failure_file
 from tests.full_runs.trainer import tiny
 
@@ -55,7 +56,7 @@ def test_two_ranks_do_what_is_asked_and_a_killed_one_ends_both(folder, tmp_path)
 def test_ranks_end_with_their_controller(folder, tmp_path):
     client = TrainerClient(tmp_path).start(TrainerConfig(model=folder, estimator="grpo"), 1)
     assert client.pushed() == 0
-    process = client._process
+    process = client._processes.torchrun
     # What the operating system does to the pipe when the controller is killed.
     process.stdin.close()
     assert process.wait(120) != 0

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from full_runs.trainer.client import TrainerClient, TrainerError
+from full_runs.trainer.client import TrainerClient
 from full_runs.trainer.config import TrainerConfig
 from full_runs.trainer.join import NobodyCameError, join
 from full_runs.trainer.launch import ASSEMBLY, OVER, Assembly, dismiss, environment, torchrun
+from full_runs.trainer.processes import TrainerError
 from full_runs.trainer.worker import pid_file
 from tests.full_runs.trainer import tiny
 
