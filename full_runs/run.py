@@ -25,9 +25,10 @@ from full_runs.tasks.text_worlds import text_world
 from full_runs.tasks.tiny_model import TinyModel
 from full_runs.tasks.tokenizer import ModelTokenizer
 from full_runs.tasks.verifiers_world import VerifiersWorld, verifiers_world
-from full_runs.trainer.client import TrainerClient, TrainerError
+from full_runs.trainer.client import TrainerClient
 from full_runs.trainer.config import CriticConfig, TrainerConfig
 from full_runs.trainer.launch import dismiss
+from full_runs.trainer.processes import TrainerError
 from simulator.command_line import BadInputError
 from simulator.lab.models.warm_start import WarmStart, default_cache
 from simulator.runfolder import provenance

@@ -27,7 +27,7 @@ from full_runs.engine.launch import ServerOptions
 from full_runs.engine.server import Server
 from full_runs.push import Pusher
 from full_runs.tasks.environment import World
-from full_runs.trainer.client import TrainerError
+from full_runs.trainer.processes import TrainerError
 from simulator.rules.incomplete import Incomplete, drop_group, pad_if_most_are_valid, retry_member
 
 INCOMPLETE: Final[Mapping[str, Incomplete]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from functools import partial
 from typing import final
@@ -86,7 +86,7 @@ class Rollouts:
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, engine, slot))
         # Written before any of them runs: that begins when this function has returned.
-        self._say_let_in(let_in)
+        self._say_in_flight(let_in)
 
     async def close(self) -> None:
         """Stop what is under way, and say so."""
@@ -94,8 +94,7 @@ class Rollouts:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for asked in self.buffer.running.values():
-            self.journal.write("rollout", **rollout_row(asked, None, status="in_flight"))
+        self._say_in_flight(self.buffer.running.values())
 
     def _may_start(self) -> bool:
         # The rule bounds what is let in; a slot is free, or no engine would have been chosen.
@@ -185,14 +184,14 @@ class Rollouts:
             self.buffer.retried(asked.group_id)
             again = replace(asked, rollout_id=self._new_id(), submitted_s=now_s)
             self.buffer.start(again, self.engines.version)
-            self._say_let_in([again])
+            self._say_in_flight([again])
             self._again.append((again, 0))
 
     def _new_id(self) -> int:
         self._ids += 1
         return self._ids - 1
 
-    def _say_let_in(self, asked: Sequence[Asked]) -> None:
+    def _say_in_flight(self, asked: Iterable[Asked]) -> None:
         rows = [rollout_row(each, None, status="in_flight") for each in asked]
         self.journal.write_all("rollout", rows)
 

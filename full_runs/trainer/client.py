@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
-import subprocess
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,22 +16,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from algorithms.rollout import Batch
+from full_runs.trainer.bell import POLL_S
 from full_runs.trainer.config import TrainerConfig
-from full_runs.trainer.launch import ASSEMBLY, Assembly, environment, torchrun
+from full_runs.trainer.launch import ASSEMBLY, Assembly, environment
 from full_runs.trainer.message import Message, from_bytes, of_lesson, prompts_of, put, to_bytes
-from full_runs.trainer.worker import CONFIG, STOP, answer_file, failure_file, pid_file, request_file
+from full_runs.trainer.processes import Processes, TrainerError
+from full_runs.trainer.worker import CONFIG, STOP, answer_file, request_file
 from full_runs.wire.outline import Outline
 from full_runs.wire.send import Sent
 from simulator.lab.parts import Lesson
 
-LOG: Final = "log.txt"
 OPENED: Final = "lines.json"
 LOOPBACK: Final = "127.0.0.1"
-POLL_S: Final = 0.005
-
-
-class TrainerError(RuntimeError):
-    """A rank ended; the message says which and why."""
+LOOK_S: Final = 0.1
+"""Whether ranks have ended is asked so often."""
+NOTHING: Final[Mapping[str, Tensor]] = {}
 
 
 @final
@@ -49,9 +44,8 @@ class TrainerClient:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: Processes | None = None
         self._asked = 0
-        self._ranks = self._near = 0
         self._asking = threading.Lock()
         """An engine that comes late is sent weights while others are trained on: one after the other."""
 
@@ -78,9 +72,9 @@ class TrainerClient:
         Raises:
             ValueError: it has been started, no rank is asked for, or nodes cannot share them or do not meet.
         """
-        if self._process is not None or ranks < 1:
+        if self._processes is not None or ranks < 1:
             raise ValueError(
-                f"ranks is {ranks}, and the trainer has {'' if self._process else 'not '}started"
+                f"ranks is {ranks}, and the trainer has {'' if self._processes else 'not '}started"
             )
         if ranks % nodes or (nodes > 1) is not (rendezvous is not None):
             raise ValueError(f"ranks is {ranks}, nodes {nodes} and rendezvous {rendezvous}")
@@ -100,16 +94,7 @@ class TrainerClient:
         put(self.folder / CONFIG, config.model_dump_json(indent=1).encode())
         # Last: other nodes start when they find it.
         put(self.folder / ASSEMBLY, assembly.model_dump_json(indent=1).encode())
-        with (self.folder / LOG).open("wb") as log:
-            self._process = subprocess.Popen(
-                torchrun(assembly, 0, self.folder),
-                # The ranks inherit this pipe. It closes with this process, however that ends; they notice.
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=variables,
-            )
-        self._asked, self._ranks, self._near = 0, ranks, ranks // nodes
+        self._processes, self._asked = Processes(self.folder, assembly, variables), 0
         return self
 
     def train(self, batch: Batch, prompts: Int[Tensor, "B P"] | Sequence[Sequence[int]]) -> dict[str, float]:
@@ -186,85 +171,49 @@ class TrainerClient:
 
     def process_ids(self) -> list[int]:
         """Of the ranks that have started on this host."""
-        files = [pid_file(self.folder, rank) for rank in range(self._near)]
-        return [int(file.read_text()) for file in files if file.exists()]
+        return [] if self._processes is None else self._processes.ids()
 
     def stop(self, *, timeout_s: float = 30.0) -> None:
         """End all ranks, by request and else by force; nothing happens if there are none."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.poll() is None:
-            data = to_bytes(Message({"command": STOP}, {}))
-            put(request_file(self.folder, self._asked), data)
-        assert process.stdin is not None
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            # torchrun ends its ranks on this signal.
-            process.terminate()
-            try:
-                process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        finally:
-            process.stdin.close()
+        processes, self._processes = self._processes, None
+        if processes is not None:
+            processes.stop(lambda: self._put(processes, {"command": STOP}), timeout_s)
 
     def _ask(
         self,
         content: dict[str, Any],
         lesson: Lesson | None = None,
         *,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Message:
         with self._asking:
             return self._answer(content, lesson, meanwhile)
 
     def _answer(
-        self, content: dict[str, Any], lesson: Lesson | None, meanwhile: Callable[[], None]
+        self, content: dict[str, Any], lesson: Lesson | None, meanwhile: Callable[[], None] | None
     ) -> Message:
-        process = self._process
-        if process is None:
+        processes = self._processes
+        if processes is None:
             raise TrainerError("the trainer is not running: it was never started, has failed or was stopped")
-        tensors = {} if lesson is None else of_lesson(lesson)
-        put(request_file(self.folder, self._asked), to_bytes(Message(content, tensors)))
+        self._put(processes, content, {} if lesson is None else of_lesson(lesson))
         file = answer_file(self.folder, self._asked)
         while not file.exists():
-            if process.poll() is not None:
-                self._end(process)
-            meanwhile()
-            time.sleep(POLL_S)
+            if processes.ended():
+                self._processes = None
+                processes.bury()
+            if meanwhile is not None:
+                meanwhile()
+            processes.wait(LOOK_S if meanwhile is None else POLL_S)
         answer = from_bytes(file.read_bytes())
         file.unlink()
         self._asked += 1
         return answer
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """All ranks have ended, or their parent has and they are ended now.
-
-        Raises:
-            TrainerError: always.
-        """
-        self._process = None
-        assert process.stdin is not None
-        process.stdin.close()
-        for pid in self.process_ids() if process.returncode < 0 else []:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        files = [failure_file(self.folder, rank) for rank in range(self._ranks)]
-        reasons = [
-            f"rank {rank}: {file.read_text().splitlines()[0]}"
-            for rank, file in enumerate(files)
-            if file.exists()
-        ]
-        log = (self.folder / LOG).read_text(errors="replace")
-        _, _, cause = log.rpartition("Root Cause")
-        seen = " ".join(cause.split())[:300] if cause != log else log[-300:]
-        raise TrainerError(
-            f"the trainer ended with status {process.returncode}; "
-            f"{'; '.join(reasons) or 'no rank said why'}; torchrun: {seen} (all of it in {self.folder / LOG})"
-        )
+    def _put(
+        self, processes: Processes, content: dict[str, Any], tensors: Mapping[str, Tensor] = NOTHING
+    ) -> None:
+        put(request_file(self.folder, self._asked), to_bytes(Message(content, dict(tensors))))
+        processes.wake()
 
     def __enter__(self) -> Self:
         return self

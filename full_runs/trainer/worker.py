@@ -20,6 +20,7 @@ import torch
 from torch import distributed as dist
 
 from full_runs.trainer import checkpoint
+from full_runs.trainer.bell import ring
 from full_runs.trainer.build import built
 from full_runs.trainer.config import TrainerConfig
 from full_runs.trainer.message import Message, from_bytes, put, to_bytes, to_lesson
@@ -43,6 +44,11 @@ def request_file(folder: Path, number: int) -> Path:
 def answer_file(folder: Path, number: int) -> Path:
     """Where the answer to it is."""
     return folder / f"answer-{number}.safetensors"
+
+
+def answer_bell(folder: Path) -> Path:
+    """Where rank 0 rings when an answer is there."""
+    return folder / "answered"
 
 
 def failure_file(folder: Path, rank: int) -> Path:
@@ -78,21 +84,26 @@ def run(folder: Path, *, watched: bool) -> None:
         if ranks.rank == 0:
             request_file(folder, number).unlink()
             put(answer_file(folder, number), to_bytes(answer))
+            ring(answer_bell(folder))
         number += 1
     dist.destroy_process_group()
 
 
 def _next(file: Path, *, watched: bool) -> bytes:
     """The next request, or nothing if there is none for a while."""
-    until = time.monotonic() + IDLE_S
-    while time.monotonic() < until:
+    until_s, wait_s = time.monotonic() + IDLE_S, 0.0
+    while True:
         # First: a request that is not its controller's is for ranks that were started since.
-        if watched and select.select([sys.stdin], [], [], 0)[0] and not os.read(0, 1):
+        if watched and select.select([sys.stdin], [], [], wait_s)[0] and not os.read(0, 4096):
             raise RuntimeError("the controller is gone")
         if file.exists():
             return file.read_bytes()
-        time.sleep(POLL_S)
-    return b""
+        if (left_s := until_s - time.monotonic()) <= 0:
+            return b""
+        if watched:
+            wait_s = left_s  # a byte wakes it
+        else:
+            time.sleep(POLL_S)
 
 
 def _done(trainer: Trainer, config: TrainerConfig, request: Message, ranks: Ranks) -> Message:

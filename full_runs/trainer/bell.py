@@ -1,0 +1,54 @@
+"""How does one process wake another that waits for a file? With a byte in a named pipe.
+
+The file is what counts: whoever waits looks at it after each ring and now and then without one, so a ring
+that is lost costs a moment and no message. One host; where a folder holds no pipes, it is looked at often.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+import weakref
+from pathlib import Path
+from typing import Final, final
+
+POLL_S: Final = 0.005
+"""Without a pipe, a file is found so late at the most."""
+
+
+@final
+class Bell:
+    """The end that waits; it is closed with the last thread that may.
+
+    Args:
+        path: where the pipe is made; nothing is there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._hears: int | None = None
+        with contextlib.suppress(OSError):
+            os.mkfifo(path, mode=0o600)
+            hears = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            weakref.finalize(self, os.close, hears)
+            # An end to write to, never used: without one the pipe would look closed after every ring.
+            weakref.finalize(self, os.close, os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            self._hears = hears
+
+    def wait(self, most_s: float) -> None:
+        """Until it rings, or so long."""
+        if self._hears is None:
+            time.sleep(min(most_s, POLL_S))
+        elif select.select([self._hears], [], [], most_s)[0]:
+            os.read(self._hears, 4096)
+
+
+def ring(path: Path) -> None:
+    """Wake who waits at this pipe; nothing happens if nobody does."""
+    with contextlib.suppress(OSError):
+        end = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(end, b"\n")
+        finally:
+            os.close(end)
