@@ -6,4 +6,5 @@ update, value              one optimizer update, the same four lines as the lab'
 weights, checkpoint        what leaves a trainer: weights for engines, state for another process
 config, message            what a trainer is told
 worker, client             the process on each rank, and what a controller holds of them all
+processes, bell            how ranks start and end on a host, and how one is woken
 """
