@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.console import exit_status, prepare_streams
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from simulator.eventlog import EventLog
     from simulator.lab.config import LearnConfig
     from simulator.pipeline.pipeline import Run
-    from simulator.studies.cells import Cell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +56,7 @@ def learn(words: list[str]) -> int:
 
 def study(words: list[str]) -> int:
     """a named grid of runs with seeds, in parallel, resumable: which estimator survives?"""
+    from analysis.report.finish import finish_study
     from analysis.report.possible import must_be_possible
     from simulator.command_line import bad_input
     from simulator.studies.ask import ask, listing
@@ -77,7 +77,8 @@ def study(words: list[str]) -> int:
         print(f"{len(asked.chosen)} runs, {done} of them done already", file=sys.stderr)
     all_well = conduct(asked)
     if any(cell.is_done(asked.out) for cell in asked.cells):
-        _finish_study(asked.cells, asked.out, asked.options)
+        shown = next(cell for cell in reversed(asked.cells) if cell.is_done(asked.out))
+        finish_study(asked.out, shown.folder(asked.out), as_json=asked.options.json)
     return 0 if all_well else 1
 
 
@@ -85,17 +86,20 @@ def report(words: list[str]) -> int:
     """figures and verdicts from recorded runs, as one HTML page"""
     from analysis.report.build import figure_files, render, report_for_study
     from analysis.report.seeds import seeds_text
+    from analysis.report.terminal import Terminal, print_study
     from simulator.command_line import bad_input
+    from simulator.files import write_files, write_text
     from simulator.report_words import read_report
-    from simulator.runfolder import write_files, write_text
 
     asked = read_report(words)
     with bad_input("report: "):
-        judged = report_for_study(*asked.runs)
+        judged = report_for_study(*asked.runs, **_registered(asked.claims))
         asked.page.parent.mkdir(parents=True, exist_ok=True)
         write_text(asked.page, render(judged))
         if asked.figures is not None:
             write_files(asked.figures, figure_files(judged))
+    if asked.claims is not None:
+        print_study(judged, Terminal())
     if asked.half_width is not None:
         print(seeds_text(judged.study.outcomes, asked.half_width))
     print(asked.page)
@@ -108,8 +112,8 @@ def bias(words: list[str]) -> int:
     from simulator.command_line import bad_input
     from simulator.exact.answer import answer
     from simulator.exact.ask import ask
+    from simulator.files import write_files
     from simulator.folders import must_be_free
-    from simulator.runfolder import write_files
 
     asked = ask(words)
     must_be_free(asked.out)
@@ -169,17 +173,16 @@ def export(words: list[str]) -> int:
 
 def full(words: list[str]) -> int:
     """real vLLM engines and an FSDP trainer, the same estimator"""
+    from analysis.report.finish import keep_trace
     from analysis.runs import load_run
-    from analysis.trace.write import trace_json
     from full_runs.command import ask, conduct, planned
-    from simulator.runfolder import write_text
 
     asked = ask(words)
     if asked.options.dry_run:
         print(planned(asked))
         return 0
     conduct(asked)
-    write_text(asked.run_folder / "trace.json", trace_json(load_run(asked.run_folder)))
+    keep_trace(load_run(asked.run_folder), asked.run_folder)
     return 0 if asked.options.json else report([str(asked.run_folder)])
 
 
@@ -213,6 +216,23 @@ def _overview() -> str:
     return "\n".join([usage, "", *lines, "", "policylag SUBCOMMAND --help lists its fields."])
 
 
+def _registered(file: Path | None) -> dict[str, Any]:
+    """What a file claims of runs, and how they are judged."""
+    from analysis.measures.collapse import Criteria
+    from analysis.report.possible import must_be_possible
+    from simulator.command_line import bad_input
+    from simulator.studies.own import claims, read
+
+    if file is None:
+        return {}
+    with bad_input(f"{file}: "):
+        own = read(file).own
+        hypotheses = claims(own)
+        must_be_possible(own.criteria, hypotheses, own.pictures)
+        given = {"title": own.title, "pictures": own.pictures}
+        return {"hypotheses": hypotheses, "criteria": Criteria(**own.criteria), "claims_file": file, **given}
+
+
 def _finish_run(
     run: Run,
     config: PipelineConfig | LearnConfig,
@@ -222,57 +242,24 @@ def _finish_run(
     replayed: EventLog | None = None,
 ) -> int:
     """Keep the run if a folder was named, and say what it came to."""
-    from analysis.measures.collapse import Criteria
-    from analysis.measures.outcomes import outcomes
-    from analysis.measures.steady import steady_states
-    from analysis.report.steady import steady_numbers, steady_text
-    from analysis.report.terminal import run_json, run_text
+    from analysis.report.finish import keep_trace, run_said
     from analysis.runs import from_log
-    from analysis.trace.write import trace_json
     from simulator.config import share_clipped
-    from simulator.runfolder import clock_of, write_run, write_text
+    from simulator.runfolder import clock_of, write_run
     from simulator.studies.quick import CRITERIA
 
     # A learning run is named by what it really ran, whatever experiment its fields were changed from.
     arm = getattr(config, "estimator", name).replace("_", "-")
-    if options.out is not None:
-        write_run(options.out, run.log, config, arm=arm, replayed=replayed)
     recorded = from_log(run.log, arm=arm, seed=run.config.seed, clock=clock_of(config))
     if options.out is not None:
-        write_text(options.out / "trace.json", trace_json(recorded))
-    found = outcomes(recorded, Criteria(**CRITERIA))
-    found |= run.failures
+        write_run(options.out, run.log, config, arm=arm, replayed=replayed)
+        keep_trace(recorded, options.out)
+    more: dict[str, object] = {**run.failures}
     if replayed is None:  # a replay reads no lengths, and their file may be gone
-        found["clipped_length_share"] = share_clipped(run.config.lengths)
-    found["digest"] = run.log.digest()
-    long_run = steady_states(recorded)
-    if options.json:
-        print(run_json(found | {"long_run": steady_numbers(long_run)}))
-    else:
-        print(run_text(found) + steady_text(long_run))
+        more["clipped_length_share"] = share_clipped(run.config.lengths)
+    more["digest"] = run.log.digest()
+    print(run_said(recorded, CRITERIA, more, as_json=options.json))
     return 0
-
-
-def _finish_study(cells: Sequence[Cell], out: Path, options: Options) -> None:
-    """Judge the runs that are there; write the page and the trace."""
-    from analysis.report.build import render, report_for_study
-    from analysis.report.terminal import Terminal, print_study, study_json
-    from analysis.runs import load_run
-    from analysis.trace.write import trace_json
-    from simulator.runfolder import write_text
-
-    judged = report_for_study(out)
-    page, trace = out / "report.html", out / "trace.json"
-    write_text(page, render(judged))
-    shown = next(cell for cell in reversed(cells) if cell.is_done(out))
-    write_text(trace, trace_json(load_run(shown.folder(out))))
-    if options.json:
-        print(study_json(judged))
-        return
-    print_study(judged, Terminal())
-    if "missing runs" in judged.made_by:
-        print(f"missing runs: {judged.made_by['missing runs']}")
-    print(f"report {page}; trace for ui.perfetto.dev {trace}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from simulator.eventlog import SCHEMAS, EventLog
 
 CLOCKS: Final = ("simulated", "wall", "imposed")
 RUN_FILES: Final = tuple(f"{name}.parquet" for name in SCHEMAS)
+_PARTS: Final = ("run", "unfinished")
+"""Of a full run's folder."""
 
 
 @final
@@ -76,6 +78,12 @@ def from_log(log: EventLog, *, arm: str, seed: int, clock: str) -> Run:
     """A run that was just recorded and is still in memory."""
     tables = {name: table.to_pandas() for name, table in log.tables().items()}
     return Run(arm=arm, seed=seed, clock=clock, **tables)
+
+
+def called(folder: Path) -> str:
+    """A run's name for a reader: a full run's log lies in a folder of the one that was named."""
+    whole = folder.resolve()
+    return whole.parent.name if whole.name in _PARTS else whole.name
 
 
 def is_run(folder: Path) -> bool:

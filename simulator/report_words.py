@@ -21,6 +21,9 @@ class Reporting:
     """The page; by default report.html in the folder, or here if there are several."""
     figures: Path | None = None
     """Also write every figure into this folder: SVG, PNG and its numbers as CSV."""
+    claims: Path | None = None
+    """Judge these claims too: a file as `policylag study` takes it, of which title, claims, criteria and
+    pictures count."""
     half_width: float | None = None
     """Also print how many seeds each arm needs for a final score known to so much on either side."""
 

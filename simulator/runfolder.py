@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -108,29 +106,3 @@ def _git(*arguments: str) -> str:
         ["git", *arguments], cwd=_ROOT, check=True, capture_output=True, text=True, timeout=20
     )
     return done.stdout.strip()
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Readable JSON, replaced in one step."""
-    write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A file that is there whole or as it was before."""
-    _write(path, text.encode())
-
-
-def write_files(folder: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
-    """Each as `write_text` does, in a folder that is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files:
-        _write(folder / name, content if isinstance(content, bytes) else content.encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

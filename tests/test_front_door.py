@@ -234,6 +234,44 @@ def test_a_small_study_from_words_to_verdicts(tmp_path: Path, capsys: pytest.Cap
     assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]) == 6
 
 
+CLAIMS = """
+title = "Concurrency"
+[[claims]]
+claim = "With twice the slots, slots wait more"
+metric = "engine_idle"
+better_arm = "bounded-lag, slots 32"
+worse_arm = "bounded-lag, slots 64"
+direction = "lower"
+"""
+
+
+def test_runs_made_one_by_one_are_judged_by_a_file_of_claims(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = []
+    for slots in (32, 64):
+        for seed in range(3):
+            runs.append(f"{slots}-{seed}")
+            small = ("--engines=1", "--rollouts-per-update=8", "--updates=16", f"--out={runs[-1]}", "--quiet")
+            words = ["simulate", "bounded-lag", f"--slots={slots}", f"--seed={seed}", *small]
+            assert policylag.main(words) == 0
+    Path("claims.toml").write_text(CLAIMS)
+    capsys.readouterr()
+    assert policylag.main(["report", *runs, "--claims", "claims.toml", "--out", "page.html"]) == 0
+    said = capsys.readouterr().out
+    (claim,) = [line for line in said.splitlines() if line.startswith("C1 ")]
+    assert "supported: With twice the slots, slots wait more." in claim
+    assert "3 pairs of seeds" in claim
+    page = Path("page.html").read_text()
+    assert "<h1>Concurrency</h1>" in page
+    assert f"policylag report {' '.join(runs)} --claims claims.toml" in page
+    Path("claims.toml").write_text(CLAIMS.replace("engine_idle", "engine_idel"))
+    assert policylag.main(["report", *runs, "--claims", "claims.toml", "--out", "other.html"]) == 2
+    assert "did you mean engine_idle" in capsys.readouterr().err
+    assert not Path("other.html").exists()
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys, policylag; policylag.main(['--help']); print(sorted(sys.modules))"
     loaded = subprocess.run(

@@ -32,7 +32,7 @@ from analysis.report.words import (
     scope,
     seeds_by_arm,
 )
-from analysis.runs import Run, load_runs, named_apart, only_run, read_json
+from analysis.runs import Run, called, load_runs, named_apart, only_run, read_json
 from analysis.runs import missing_runs as names_of_missing
 from analysis.study import Study, summarise
 from analysis.verdicts.by_arm import MANY_ARMS, cells, verdict_table
@@ -43,7 +43,6 @@ BOOTSTRAP_SEED: Final = 20240
 """Fixed, so that a report made twice from the same runs is the same, byte for byte."""
 SIDE_BY_SIDE: Final = 5
 """Most arms whose verdicts fit side by side on a page."""
-_PARTS: Final = ("run", "unfinished")
 
 
 @final
@@ -71,7 +70,9 @@ def report_for_study(
     *folders: Path,
     hypotheses: Sequence[Hypothesis] | None = None,
     criteria: Criteria | None = None,
+    pictures: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
+    claims_file: Path | None = None,
 ) -> Report:
     """Read and judge recorded runs: a study folder, or any run folders.
 
@@ -95,20 +96,18 @@ def report_for_study(
         summarise(runs, judged_by, arms=registered.get("arms", ()), factors=registered.get("factors")),
         run=only_run(*folders),
         hypotheses=claims if hypotheses is None else hypotheses,
-        pictures=registered.get("pictures", ()),
+        pictures=pictures or registered.get("pictures", ()),
         title=title or str(registered.get("title") or _named(folders)),
         made_by=provenance(read_json(folders[0] / "meta.json"))
         | absent(names_of_missing(folders[0]))
         | settings,
-        commands=commands(folders),
+        commands=commands(folders, claims_file),
         registered_runs=len(registered["runs"]) if "runs" in registered else None,
     )
 
 
 def _named(folders: Sequence[Path]) -> str:
-    # A full run's log lies in a folder of its folder, which is the one that was named.
-    whole = [folder.resolve().parent if folder.name in _PARTS else folder.resolve() for folder in folders]
-    first, *others = (folder.name for folder in whole)
+    first, *others = map(called, folders)
     return f"{first} and {len(others)} more" if others else first
 
 

@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.runs import is_run, read_json
+from analysis.runs import called, is_run, read_json
 
 MOST_RUNS: Final = 6
 """Runs side by side whose commands are listed; of more it says how many."""
 
 
-def commands(folders: Sequence[Path]) -> dict[str, str]:
-    """By what it makes: the runs (as far as their folders say), the page, its figures with their data."""
-    given = shlex.join(map(str, folders))
-    known = {f"run {folder.resolve().name}": _again(folder) for folder in folders if is_run(folder)}
+def commands(folders: Sequence[Path], claims: Path | None = None) -> dict[str, str]:
+    """By what it makes: the runs (as far as their folders say), the page, its figures with their data.
+
+    Args:
+        claims: the file that they were judged by, if not their own.
+    """
+    given = shlex.join([*map(str, folders), *(["--claims", str(claims)] if claims else [])])
+    known = {f"run {called(folder)}": _again(folder) for folder in folders if is_run(folder)}
     again = {name: command for name, command in known.items() if command}
     listed = dict(list(again.items())[:MOST_RUNS])
     if len(again) > len(listed):

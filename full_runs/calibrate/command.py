@@ -21,8 +21,8 @@ from full_runs.calibrate.foretell import MEASURES, SHARES, Row, compare, foretel
 from full_runs.calibrate.recorded import pipeline_of
 from full_runs.calibrate.settings import settings, write_lengths
 from simulator.command_line import BadInputError, bad_input, run_tyro
+from simulator.files import write_text
 from simulator.folders import must_be_free
-from simulator.runfolder import write_text
 
 
 @dataclass(frozen=True)

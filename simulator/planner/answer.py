@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.command_line import bad_input
+from simulator.files import write_json, write_text
 from simulator.folders import must_be_free
 from simulator.planner import compare as barrier
 from simulator.planner import plan as planning
@@ -10,7 +11,6 @@ from simulator.planner import published
 from simulator.planner.ask import ask
 from simulator.planner.words import comparison_text, plan_text, published_text, to_json
 from simulator.progress import progress
-from simulator.runfolder import write_json, write_text
 
 
 def answer(words: list[str]) -> str:

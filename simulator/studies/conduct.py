@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from simulator.command_line import BadInputError, bad_input
+from simulator.files import write_json
 from simulator.progress import progress
-from simulator.runfolder import provenance, write_json
+from simulator.runfolder import provenance
 from simulator.studies import runner
 from simulator.studies.ask import Asked
 from simulator.studies.cells import Cell, run_cell

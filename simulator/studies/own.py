@@ -87,7 +87,7 @@ class FromFile:
             },
             factors=factors_of(own.arms, vary) if vary else {},
             criteria=own.criteria,
-            hypotheses=[_claim(place, said) for place, said in enumerate(own.claims, start=1)],
+            hypotheses=claims(own),
             pictures=own.pictures or _pictures(own.arms, vary),
             seeds=own.seeds,
             first_seed=own.first_seed,
@@ -109,6 +109,15 @@ def read(path: Path) -> FromFile:
     stem = path.resolve().parent.name if path.name == "config.json" else path.stem
     name = re.sub(r"[^A-Za-z0-9.]+", "-", stem).strip("-.") or "study"
     return FromFile(name, OwnStudy.model_validate(read_fields(path)))
+
+
+def claims(own: OwnStudy) -> list[Hypothesis]:
+    """What it claims.
+
+    Raises:
+        ValueError: a field or value of a claim cannot be; the claim is named.
+    """
+    return [_claim(place, said) for place, said in enumerate(own.claims, start=1)]
 
 
 def _claim(place: int, said: Mapping[str, Any]) -> Hypothesis:
