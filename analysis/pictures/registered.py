@@ -84,7 +84,7 @@ def check_picture(asked: Mapping[str, Any]) -> None:
     Raises:
         ValueError: it is named, with those that there are.
     """
-    kind = asked.get("kind")
+    kind = str(asked.get("kind"))
     if kind not in KINDS:
         raise ValueError(f"no picture is of the kind {kind!r}; there are {', '.join(KINDS)}")
     known = [

@@ -119,9 +119,9 @@ def _configuration(fields: Fields, seed: int) -> RunConfig:
     estimator = estimator_name(str(fields[ESTIMATOR]))
     make, rest = LEARNERS[estimator.replace("_", "-")], {**fields, ESTIMATOR: estimator}
     world = rest.get("world")
-    name = world.get("kind") if isinstance(world, Mapping) else world
-    if name is not None:
-        name = str(name).replace("_", "-")
+    called = world.get("kind") if isinstance(world, Mapping) else world
+    if called is not None:
+        name = str(called).replace("_", "-")
         if name not in WORLDS:
             raise ValueError(unknown("world", name, list(WORLDS), help_of="policylag learn"))
         make = partial(in_world, make, name)
