@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import full_runs
+from analysis.report.possible import must_be_possible
 from full_runs.command import ask
 from full_runs.configs.ready import READY
 from full_runs.engine.launch import ServerOptions, command
 from full_runs.plan.missing import missing
+from simulator.studies.own import claims, read
 
 FOLDER = Path(full_runs.__file__).parent / "configs" / "examples"
 NAME = "qwen3-30b-a3b-32gpu"
@@ -129,3 +131,13 @@ def test_each_says_that_it_was_never_executed(name: str) -> None:
     said = (FOLDER / name).read_text().lower()
     assert "never executed" in said or "not executed anywhere" in said
     assert NAME in said
+
+
+def test_the_registered_claims_can_be_judged() -> None:
+    own = read(FOLDER / "freshness.toml").own
+    found = claims(own)
+    assert [claim.id for claim in found] == ["R1", "R2", "R3"]
+    assert {arm for claim in found for arm in (claim.better_arm, claim.worse_arm)} == {
+        "sao", "reinforce-pp", "grpo-dis",
+    }  # fmt: skip
+    must_be_possible(own.criteria, found, own.pictures)
