@@ -5,9 +5,9 @@
 One server with a tiny model, the same prompts, as many requests in flight. Ours are `EngineClient.generate`:
 token ids in; token ids, log-probs and versions out, checked. Theirs is `vllm.benchmarks.serve`, called in
 this process (the `vllm` command does not start from the CPU package): text streamed over `/v1/completions`,
-without log-probs and with them. The bare client posts our requests and reads the JSON, on connections kept
-alive and on new ones: what is left of ours is the reading of answers, and what a connection costs. The aim is
-1.10 times as long as `bench serve` at the most.
+without log-probs and with them. The bare client posts our requests and reads the JSON: on connections kept
+alive, as ours are, which leaves the reading of answers; and on new ones, which shows what one costs. The aim
+is 1.10 times as long as `bench serve` at the most.
 """
 
 from __future__ import annotations
