@@ -20,28 +20,36 @@ POLL_S: Final = 0.005
 
 @final
 class Bell:
-    """The end that waits; it is closed with the last thread that may.
+    """The end that waits. It is open as long as a thread holds it.
 
     Args:
         path: where the pipe is made; nothing is there yet.
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._hears: int | None = None
+        # Not `select`, which knows no number beyond 1023: a controller may hold more connections.
+        self._ready = select.poll()
         with contextlib.suppress(OSError):
             os.mkfifo(path, mode=0o600)
             hears = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             weakref.finalize(self, os.close, hears)
             # An end to write to, never used: without one the pipe would look closed after every ring.
             weakref.finalize(self, os.close, os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            self._ready.register(hears, select.POLLIN)
             self._hears = hears
 
     def wait(self, most_s: float) -> None:
         """Until it rings, or so long."""
         if self._hears is None:
             time.sleep(min(most_s, POLL_S))
-        elif select.select([self._hears], [], [], most_s)[0]:
+        elif self._ready.poll(1000 * most_s):
             os.read(self._hears, 4096)
+
+    def remove(self) -> None:
+        """Nobody rings any more. Left in a folder, it could not be copied with it."""
+        self._path.unlink(missing_ok=True)
 
 
 def ring(path: Path) -> None:

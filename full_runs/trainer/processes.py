@@ -87,6 +87,7 @@ class Processes:
                 self.torchrun.wait()
         finally:
             self.torchrun.stdin.close()
+            self._bell.remove()
 
     def bury(self) -> NoReturn:
         """All ranks have ended, or their parent has and they are ended now.
@@ -96,6 +97,7 @@ class Processes:
         """
         assert self.torchrun.stdin is not None
         self.torchrun.stdin.close()
+        self._bell.remove()
         for pid in self.ids() if self.torchrun.returncode < 0 else []:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
