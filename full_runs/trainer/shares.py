@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from algorithms.rollout import Batch
@@ -54,15 +54,10 @@ def gathered(
     parts: Sequence[Float[Tensor, "b n"]], shares: Sequence[Share], count: int, ranks: Ranks
 ) -> Float[Tensor, "B n"]:
     """Every rank's rows in their places, on every rank and without gradient (collective)."""
-    whole = parts[0].new_zeros((count, *parts[0].shape[1:]))
-    for part, share in zip(parts, shares, strict=True):
-        if share.counts:
-            whole[share.rows] = part.detach()
     # All but one of the numbers that are added are zero.
-    return ranks.summed(whole)
+    return ranks.summed(_placed(parts, shares, count))
 
 
-@torch.no_grad()  # without it, each local part would become a node of a graph
 def loss_and_norm(loss: Tensor, gradient: Sequence[Tensor], ranks: Ranks) -> tuple[float, float]:
     """The sum of all ranks' losses, and the length of the gradient that lies on them (collective).
 
@@ -70,7 +65,39 @@ def loss_and_norm(loss: Tensor, gradient: Sequence[Tensor], ranks: Ranks) -> tup
         loss: this rank's part.
         gradient: sharded tensors; each number lies on one rank.
     """
-    own = torch.nn.utils.get_total_norm([local(part) for part in gradient])
-    # In double precision, since it is squared.
-    total, square = ranks.summed(torch.stack([loss.double(), own.double().square()])).tolist()
+    total, square = ranks.summed(_loss_and_square(loss, gradient)).tolist()
     return total, math.sqrt(square)
+
+
+def gathered_with_norm(
+    parts: Sequence[Float[Tensor, "b n"]],
+    shares: Sequence[Share],
+    count: int,
+    loss: Tensor,
+    gradient: Sequence[Tensor],
+    ranks: Ranks,
+) -> tuple[Float[Tensor, "B n"], float, float]:
+    """`gathered` and `loss_and_norm`, for one wait between ranks instead of two (collective)."""
+    mine = _placed(parts, shares, count)
+    # Nothing is lost: single precision becomes double, zeros are added, and it becomes single again.
+    both = ranks.summed(torch.cat([_loss_and_square(loss, gradient), mine.double().flatten()]))
+    total, square = both[:2].tolist()
+    return both[2:].view_as(mine).to(mine.dtype), total, math.sqrt(square)
+
+
+def _placed(
+    parts: Sequence[Float[Tensor, "b n"]], shares: Sequence[Share], count: int
+) -> Float[Tensor, "B n"]:
+    """This rank's rows in their places, zeros in those of others."""
+    whole = parts[0].new_zeros((count, *parts[0].shape[1:]))
+    for part, share in zip(parts, shares, strict=True):
+        if share.counts:
+            whole[share.rows] = part.detach()
+    return whole
+
+
+@torch.no_grad()  # without it, each local part would become a node of a graph
+def _loss_and_square(loss: Tensor, gradient: Sequence[Tensor]) -> Float64[Tensor, " 2"]:
+    """Of this rank, the loss and the gradient's squared length; in double precision, since it is squared."""
+    own = torch.nn.utils.get_total_norm([local(part) for part in gradient])
+    return torch.stack([loss.double(), own.double().square()])

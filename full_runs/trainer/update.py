@@ -20,7 +20,7 @@ from algorithms.rollout import Batch
 from algorithms.stabilise.gac import inner_products
 from full_runs.trainer.model import CausalPolicy
 from full_runs.trainer.ranks import Ranks, as_part, local, total_norm
-from full_runs.trainer.shares import Share, gathered, loss_and_norm, shared
+from full_runs.trainer.shares import Share, gathered, gathered_with_norm, shared
 from full_runs.trainer.value import ShardedCritic
 from simulator.lab.learner import MakeOptimizer, adam, seen_by
 from simulator.lab.methods import Method
@@ -90,11 +90,12 @@ class Trainer:
                 was taken; absent, they are what the policy says now.
         """
         shares = shared(lesson, self.policy.layout, self.ranks, self.tokens_at_once)
+        count = len(lesson.prompts)
         # One piece alone keeps its graph; of several, only one is ever in memory.
         graphs = [self._said(self.policy, lesson, shares[0])] if len(shares) == 1 else []
         now: Tensor | None = None
         if graphs:
-            now = gathered(graphs, shares, len(lesson.prompts), self.ranks)
+            now = gathered(graphs, shares, count, self.ranks)
         elif self.scored_first:
             now = self.log_probs(lesson, shares)
         own_old = lesson.batch.old_log_probs is None
@@ -123,11 +124,17 @@ class Trainer:
             loss += term.detach()
             said.append(log_probs.detach())
             flow.append(torch.zeros_like(log_probs) if log_probs.grad is None else log_probs.grad)
-        whole, gradient = self._joined(now, said, flow, shares, len(batch.prompt_ids))
+        gradient = [p.grad for p in self.parameters.values() if p.grad is not None]
+        flow = [part / self.ranks.count for part in flow]
+        if now is None:
+            flow = [torch.stack(pair, dim=1) for pair in zip(flow, said, strict=True)]
+        by_log_prob, summed, norm = gathered_with_norm(flow, shares, count, loss, gradient, self.ranks)
+        if now is None:
+            by_log_prob, now = by_log_prob.unbind(1)
         if own_old:
-            batch = dataclasses.replace(batch, old_log_probs=whole)
-        metrics |= _seen(fixed, whole, gradient, batch, advantages)
-        metrics |= self._step(loss, batch, policy_trains=policy_trains)
+            batch = dataclasses.replace(batch, old_log_probs=now)
+        metrics |= _seen(fixed, now, by_log_prob, batch, advantages)
+        metrics |= self._step(gradient, summed, norm, batch, policy_trains=policy_trains)
         if self.baseline is not None:
             self.baseline = self.baseline.extended(batch)
         self.updates += 1
@@ -173,25 +180,9 @@ class Trainer:
             scores["baselines"] = self.baseline.baselines(batch.prompt_ids).to(batch.rewards.dtype)
         return Lesson(prompts=lesson.prompts, batch=dataclasses.replace(batch, **scores))
 
-    def _joined(
-        self,
-        now: Tensor | None,
-        said: Sequence[Tensor],
-        flow: Sequence[Tensor],
-        shares: Sequence[Share],
-        count: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Log-probs and the loss's gradient by them, of the whole batch; `now` are the first, if known."""
-        flow = [part / self.ranks.count for part in flow]
-        if now is not None:
-            return now, gathered(flow, shares, count, self.ranks)
-        both = [torch.stack(pair, dim=1) for pair in zip(said, flow, strict=True)]
-        whole = gathered(both, shares, count, self.ranks)
-        return whole[:, 0], whole[:, 1]
-
-    def _step(self, own_loss: Tensor, batch: Batch, *, policy_trains: bool) -> dict[str, float]:
-        gradient = [p.grad for p in self.parameters.values() if p.grad is not None]
-        loss, norm = loss_and_norm(own_loss, gradient, self.ranks)
+    def _step(
+        self, gradient: Sequence[Tensor], loss: float, norm: float, batch: Batch, *, policy_trains: bool
+    ) -> dict[str, float]:
         # The norm and the loss are the same numbers on all ranks, so all refuse or none does.
         refused = not (math.isfinite(norm) and math.isfinite(loss))
         skipped, cosine, factor = False, math.nan, 1.0
