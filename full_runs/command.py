@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
+from full_runs import pinned
+from full_runs.configs.cores import numbers
 from full_runs.configs.ready import READY
 from full_runs.configs.record import FullConfig
 from full_runs.folder import FINISHED, claimed, named, new_or_unfinished
@@ -113,6 +115,8 @@ def conduct(asked: Asked) -> Asked:
     except (ImportError, RuntimeError) as absent:
         raise BadInputError(f"full: {absent}") from None
 
+    if asked.config.controller_cores is not None:
+        pinned.stay(numbers(asked.config.controller_cores))
     with bad_input("full: track: "):
         live = _live(asked)
 

@@ -33,6 +33,7 @@ MAY_DIFFER: Final = frozenset(
         "engine_threads",
         "engine_cores",
         "trainer_cores",
+        "controller_cores",
         "engine_cache_gb",
         "tokens_at_once",
         "packed",

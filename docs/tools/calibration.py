@@ -143,7 +143,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=3, help="0, 1, ...: as many calibrations (3)")
     parser.add_argument("--out", type=Path, default=None, help="where runs are kept (runs/calibration)")
     parser.add_argument("--trainer-cores", default="0", help="the trainer's own core (0)")
-    parser.add_argument("--engine-cores", default="1", help="the engine's (1)")
+    parser.add_argument("--engine-cores", default="1", help="the engine's, and the controller's (1)")
     parser.add_argument("--shared-cores", action="store_true", help="no core is anybody's: what then fails")
     parser.add_argument("--share", type=float, default=1.0, help="of the updates, for a trial (1)")
     given = parser.parse_args(words)
@@ -151,6 +151,8 @@ def main(words: Sequence[str]) -> int:
         parser.error(f"--seeds is {given.seeds} and --share {given.share}: at least 1, and in (0, 10]")
     folder = given.out or Path("runs") / ("calibration-shared" if given.shared_cores else "calibration")
     cores = {"trainer_cores": given.trainer_cores, "engine_cores": given.engine_cores}
+    # One that wandered would take time from either, now and then.
+    cores["controller_cores"] = given.engine_cores
     try:
         return _conduct(folder, range(given.seeds), {} if given.shared_cores else cores, given.share)
     except BadInputError as wrong:

@@ -1,7 +1,7 @@
 """Which cores of this host are the trainer's and which the engines', and which of them are whose?
 
-Numbers are the operating system's, written as taskset writes them: `0-3,6`. The controller, and what its
-environments start, is not pinned: it goes where the system puts it, on cores of the others too.
+Numbers are the operating system's, written as taskset writes them: `0-3,6`. The controller goes where the
+system puts it, on cores of the others too, unless it has its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+SETTINGS: Final = ("trainer_cores", "engine_cores", "controller_cores")
 Cores: TypeAlias = tuple[int, ...]
 """Numbers, ascending."""
 _RANGE: Final = re.compile(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*")
@@ -29,10 +30,13 @@ class OnCores(BaseModel):
     core. None: wherever the system puts it."""
     engine_cores: str | None = None
     """The same for the engines that are started here, `engine_threads` on the part of each."""
+    controller_cores: str | None = None
+    """The same for the process that asks, pushes and writes, and for what its environments start; it may
+    share them with the others. What it starts would stay there too, so trainer and engines need theirs."""
     engine_threads: Annotated[int, Field(ge=1, le=10**7)] = 1
     """On processors: of each engine process; at most the cores of an engine, if these are set."""
 
-    @field_validator("trainer_cores", "engine_cores", mode="before")
+    @field_validator(*SETTINGS, mode="before")
     @classmethod
     def _are_numbers(cls, given: Any) -> str | None:
         return None if given is None else as_text(numbers(given))
@@ -110,7 +114,19 @@ def check(cores: OnCores, *, ranks: int, trainer_nodes: int, engines: int, elsew
     Raises:
         ValueError: naming the setting and both values.
     """
-    trainer, engine = cores.trainer_cores, cores.engine_cores
+    trainer, engine, controller = cores.trainer_cores, cores.engine_cores, cores.controller_cores
+    if controller is not None and gpus:
+        raise ValueError(
+            f"controller_cores is {controller} and gpus {gpus}: cores are shared out on processors only"
+        )
+    for name, text, count in (
+        ("trainer_cores", trainer, ranks),
+        ("engine_cores", engine, engines - elsewhere),
+    ):
+        if controller is not None and text is None and count:
+            raise ValueError(
+                f"controller_cores is {controller} and {name} None: what it starts would stay there"
+            )
     for name, text, of, count in (
         ("trainer_cores", trainer, "ranks", ranks),
         ("engine_cores", engine, "engines", engines),

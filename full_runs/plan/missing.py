@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Set
 
 from full_runs import pinned
-from full_runs.configs.cores import as_text, numbers
+from full_runs.configs.cores import SETTINGS, as_text, numbers
 from full_runs.configs.record import FullConfig
 from full_runs.engine.installed import installed
 
@@ -57,7 +57,7 @@ def _on_this_host(config: FullConfig, seen: Callable[[], int], vllm: Callable[[]
 
 def _cores(config: FullConfig, usable: Callable[[], Set[int] | None]) -> list[str]:
     said = []
-    for name in ("trainer_cores", "engine_cores"):
+    for name in SETTINGS:
         if (text := getattr(config, name)) is None:
             continue
         if (here := usable()) is None:

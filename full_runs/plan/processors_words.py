@@ -75,12 +75,14 @@ def _cores(plan: OnProcessors) -> dict[str, list[str]]:
     return {
         "ranks": [as_text(own) for own in shared_out(config.trainer_cores, config.ranks)],
         "engines": [as_text(own) for own in shared_out(config.engine_cores, config.engines)],
+        "controller": [as_text(own) for own in shared_out(config.controller_cores, 1)],
     }
 
 
 def _on_cores(plan: OnProcessors) -> str:
     of = {name: "; ".join(own) for name, own in _cores(plan).items() if own}
-    return "".join(f" Cores of {name}: {own}." for name, own in of.items())
+    whose = {"controller": "the controller"}
+    return "".join(f" Cores of {whose.get(name, name)}: {own}." for name, own in of.items())
 
 
 def _mb(size: float) -> str:

@@ -15,7 +15,7 @@ from simulator.config import PipelineConfig
 from simulator.pipeline.pipeline import run
 from tests.full_runs.calibrate.test_speed import ENGINE
 
-OWN = {"trainer_cores": "0", "engine_cores": "1"}
+OWN = {"trainer_cores": "0", "engine_cores": "1", "controller_cores": "1"}
 
 
 def errors(*values: float, part: str = "rest") -> list[Error]:

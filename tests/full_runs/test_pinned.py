@@ -47,6 +47,17 @@ def test_each_local_rank_takes_its_own_part() -> None:
     assert [seen(parts, LOCAL_RANK=str(rank)) for rank in range(2)] == [[[core]] * 3 for core in HERE[:2]]
 
 
+@needs_two
+def test_a_process_that_stays_takes_its_threads_along() -> None:
+    code = (
+        "import os, threading; from full_runs import pinned\n"
+        "stop = threading.Event(); thread = threading.Thread(target=stop.wait); thread.start()\n"
+        f"pinned.stay(({HERE[-1]},)); print(sorted(os.sched_getaffinity(thread.native_id))); stop.set()"
+    )
+    root = Path(__file__).parents[2]
+    assert json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=root)) == [HERE[-1]]
+
+
 def test_one_part_is_everybodys() -> None:
     assert pinned.part_of("4,5", {"LOCAL_RANK": "3"}) == pinned.part_of("4,5", {}) == {4, 5}
 

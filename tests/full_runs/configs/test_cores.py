@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from full_runs.configs.cores import as_text, numbers, shared_out
+from full_runs.configs.cores import SETTINGS, as_text, numbers, shared_out
 from full_runs.configs.ready_gpus import qwen3_8b
 from full_runs.configs.record import FullConfig
 
@@ -83,7 +83,7 @@ def test_no_cores_are_nobodys() -> None:
         ({"0": 1}, "no list of cores"),
     ],
 )
-@pytest.mark.parametrize("field", ["trainer_cores", "engine_cores"])
+@pytest.mark.parametrize("field", SETTINGS)
 def test_what_names_no_cores_is_refused(field: str, value: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why) as refused:
         FullConfig.model_validate({field: value})
@@ -101,6 +101,8 @@ def test_what_names_no_cores_is_refused(field: str, value: Any, why: str) -> Non
         ({"engine_cores": "0", "engines": 2, "engine_threads": 2}, r"an engine \(1 of engine_cores 0\)"),
         ({"engine_cores": "0", "engine_urls": ["http://127.0.0.1:1"]},
          "engine_cores is 0 and engine_urls names 1: engines that run already"),
+        ({"controller_cores": "0"}, "controller_cores is 0 and trainer_cores None: what it starts"),
+        ({"controller_cores": "0", "trainer_cores": "1"}, "controller_cores is 0 and engine_cores None"),
         ({"trainer_cores": "0-1", "ranks": 2, "trainer_nodes": 2},
          "trainer_cores is 0-1 and trainer_nodes 2: they are cores of one host"),
     ],
@@ -110,7 +112,7 @@ def test_what_cannot_be_is_refused_by_name_and_value(fields: dict[str, Any], why
         FullConfig.model_validate(fields)
 
 
-@pytest.mark.parametrize("field", ["trainer_cores", "engine_cores"])
+@pytest.mark.parametrize("field", SETTINGS)
 def test_gpus_have_no_cores_to_share_out(field: str) -> None:
     with pytest.raises(ValueError, match=f"{field} is 0-5 and gpus 8"):
         qwen3_8b(**{field: "0-5"})

@@ -145,12 +145,14 @@ def test_lengths_that_are_gone_are_named(times: Path) -> None:
 
 
 def test_cores_are_planned_where_nobody_has_them(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["full", "tiny-cpu", "--trainer-cores", "60000-60003", "--engine-cores", "9", "--dry-run"]
+    cores = "--trainer-cores 60000-60003 --engine-cores 9 --controller-cores 8"
+    words = ["full", "tiny-cpu", *cores.split(), "--dry-run"]
     assert policylag.main(words) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "Cores of ranks: 60000-60001; 60002-60003. Cores of engines: 9." in said
+    assert "Cores of the controller: 8." in said
     assert policylag.main([*words, "--json"]) == 0
-    wanted = {"ranks": ["60000-60001", "60002-60003"], "engines": ["9"]}
+    wanted = {"ranks": ["60000-60001", "60002-60003"], "engines": ["9"], "controller": ["8"]}
     assert json.loads(capsys.readouterr().out)["cores"] == wanted
     assert policylag.main(["full", "tiny-cpu", "--dry-run"]) == 0
     assert "Cores" not in capsys.readouterr().out
