@@ -119,7 +119,7 @@ class EngineClient:
         found = await self._workers("compared_weights")
         if wrong := sorted({name for _, names in found for name in names}):
             raise ValueError(f"{self.url} holds other weights than it took: {', '.join(wrong)}")
-        return min(same for same, _ in found)
+        return min(int(same) for same, _ in found)
 
     async def watch_weights(self) -> None:
         """A transfer of weights follows, which each worker looks at."""
