@@ -61,6 +61,22 @@ def test_a_slot_whose_engine_stands_still_for_a_push_does_not_decode(written):
     ]
 
 
+def test_what_is_written_in_one_piece_is_a_line_each(tmp_path):
+    rows = [rollout_row(asked(i), None, status="in_flight") for i in range(3)]
+    facts = []
+    for name in ("one by one", "in one piece"):
+        journal = Journal(tmp_path / name)
+        if name == "in one piece":
+            journal.write_all("rollout", rows)
+            journal.write_all("rollout", [])
+        else:
+            for row in rows:
+                journal.write("rollout", **row)
+        facts.append(list(lines(journal.path)))  # before it is closed: whoever is killed loses none
+        journal.close()
+    assert facts[0] == facts[1] == [{"kind": "rollout", **row} for row in rows]
+
+
 def test_a_line_that_was_cut_off_costs_nothing_else(written):
     whole = list(lines(written.path))
     with written.path.open("a") as file:
