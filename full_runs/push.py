@@ -76,7 +76,7 @@ class Pushed:
     tensors: int
     compared: int
     """Tensors that were found again, to the last bit, in what each process of an engine holds, packed copies
-    of tied ones beside them; the least over engines. Experts of a mixture are not looked for."""
+    of tied ones beside them; the least over engines. Experts of a mixture are looked for on a CPU alone."""
 
 
 @final

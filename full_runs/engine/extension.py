@@ -14,8 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from full_runs.engine.layout import Process, tensors_of
-from full_runs.engine.packed import pack_again, packed
-from full_runs.engine.watch import Watch, compared
+from full_runs.engine.packed import packed
+from full_runs.engine.watch import Watch, all_came, compared
 
 
 class TakesWeights:
@@ -34,7 +34,7 @@ class TakesWeights:
         """Replace all weights by those of a folder's safetensors files; the digest of each, by name."""
         watch = self.weight_watch = self._new_watch()
         self.reload_weights(weights_iterator=watch.passing(tensors_of(Path(folder))))
-        pack_again(self.model_runner.get_model())
+        all_came(self.model_runner.get_model(), watch)
         return watch.digests
 
     def watch_weights(self) -> None:
@@ -59,8 +59,8 @@ class TakesWeights:
         model = self.model_runner.get_model()
         del model.load_weights
         self.weight_update_is_half_done = False
-        pack_again(model)
         assert self.weight_watch is not None
+        all_came(model, self.weight_watch)
         return self.weight_watch.digests
 
     def _end_update(self) -> None:

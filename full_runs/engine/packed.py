@@ -41,7 +41,7 @@ def packed(model: Any) -> Iterator[tuple[str, str, Any]]:
 def _has_a_copy(module: Any) -> bool:
     """Does it multiply with something else than the matrix that it is given?"""
     weight = module.weight
-    if not weight.numel():
+    if not weight.numel() or weight.is_meta:  # packed away, or half-way through a push that failed
         return True
     first = torch.zeros(1, weight.shape[1], dtype=weight.dtype)
     first[0, 0] = 1

@@ -5,8 +5,8 @@ the slice that this process is to keep, in the numbers that it computes in. Afte
 into the tensors that it was made of, and each is compared; where the engine multiplies with a packed copy,
 that copy is. No tensor is kept meanwhile.
 
-Not compared are experts of a mixture: vLLM keeps them in layouts that depend on the kernel. Of them stands
-what was read.
+Experts of a mixture are compared on a CPU alone, once, as they come (`full_runs.engine.experts`): vLLM keeps
+them in layouts that depend on the kernel. On a GPU stands what was read of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from typing import Any, NamedTuple, final
 import torch
 from torch import Tensor
 
+from full_runs.engine.experts import differing_experts, digests_of_packed, pack_experts
 from full_runs.engine.layout import ALONE, EXPERTS, Process, digest, kept, part
-from full_runs.engine.packed import columns_of, digest_of_columns, digests_of_columns, packed
+from full_runs.engine.packed import (
+    columns_of,
+    digest_of_columns,
+    digests_of_columns,
+    pack_again,
+    packed,
+)
 
 
 class Kept(NamedTuple):
@@ -55,7 +62,11 @@ class Watch:
         self.digests: dict[str, str] = {}
         """Of each whole tensor as it passed, by the checkpoint's names."""
         self.kept: dict[str, Kept] = {}
-        """By the checkpoint's names, experts left out."""
+        """By the checkpoint's names."""
+        self.differing_experts: dict[str, bool] = {}
+        """By the checkpoint's names, before they were packed."""
+        self.packed_experts: dict[str, str] = {}
+        """Digest of each as it was packed then."""
         self._dtype = dtype
         self._process = process
         self._packed = packed
@@ -70,8 +81,6 @@ class Watch:
     def see(self, name: str, tensor: Tensor) -> None:
         """The next one."""
         whole = self.digests[name] = digest(tensor)
-        if EXPERTS in name:
-            return
         place, own = part(name), kept(name, tensor, self._process).to(self._dtype)
         self.kept[name] = Kept(
             shape=tuple(own.shape),
@@ -96,8 +105,26 @@ def compared(model: Any, watch: Watch) -> Compared:
         wrong += [f"{name}{whose}" for name, differs in zip(parts, names, strict=True) if differs]
         same += names.count(False)
         looked_at |= parts.keys()
-    wrong += [f"{name} (it has no place)" for name in watch.kept.keys() - looked_at]
+    for name in (watch.kept.keys() | watch.differing_experts.keys()) - looked_at:
+        if EXPERTS not in name:
+            wrong.append(f"{name} (it has no place)")
+        elif watch.differing_experts.get(name, False):
+            wrong.append(name)
+        else:
+            same += name in watch.differing_experts
+    held = digests_of_packed(model) if watch.packed_experts else {}
+    wrong += [name for name, wanted in watch.packed_experts.items() if held.get(name) != wanted]
     return Compared(same=same, wrong=sorted(wrong))
+
+
+def all_came(model: Any, watch: Watch) -> None:
+    """A model has all its weights: pack what vLLM does not pack again."""
+    pack_again(model)
+    expected = {name: own.by_rows for name, own in watch.kept.items() if EXPERTS in name}
+    watch.differing_experts = differing_experts(model, expected)
+    if watch.differing_experts and not any(watch.differing_experts.values()):
+        pack_experts(model)
+        watch.packed_experts = digests_of_packed(model)
 
 
 Differing = Callable[[Sequence[Kept]], list[bool]]

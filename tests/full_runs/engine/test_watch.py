@@ -198,6 +198,17 @@ def test_a_number_that_is_none_makes_no_matrix_right(bad):
     ]
 
 
+def test_a_module_that_multiplies_with_the_matrix_it_is_given_has_no_copy():
+    """Nothing is read back then. Half-way through a push that failed there is no matrix: it may have one."""
+    model = engine(checkpoint(), torch.bfloat16, packs=())
+    for module in (model.lm_head, model.get_submodule(LAYER + "mlp.down_proj")):
+        module.cpu_linear = functional.linear
+    assert list(packed.packed(model)) == []
+    model.model.norm.to("meta")
+    model.get_submodule(LAYER + "mlp.down_proj").to("meta")
+    assert [name for name, _, _ in packed.packed(model)] == [LAYER + "mlp.down_proj.weight"]
+
+
 def test_experts_of_a_mixture_are_not_looked_for():
     tensors = checkpoint()
     model = engine(tensors, torch.float32, packs=())
