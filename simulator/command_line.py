@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import tyro
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,9 @@ from simulator.estimator_flag import FLAGS
 from simulator.words import split, unknown, wrapped
 from simulator.world.lengths import Trace
 from simulator.world.trace_csv import read_lengths
+
+_SHOWN: Final = 200
+"""Letters of a wrong value that a message repeats."""
 
 Config = TypeVar("Config", bound=BaseModel)
 Anything = TypeVar("Anything")
@@ -165,11 +168,16 @@ def one_line(wrong: ValidationError, parent: str = "") -> str:
     said = []
     for error in wrong.errors(include_url=False):
         path = ".".join([*([parent] if parent else []), *map(str, error["loc"])])
-        message = error["msg"].removeprefix("Value error, ")
+        unknown = error["type"] == "extra_forbidden"
+        message = "there is no such field" if unknown else error["msg"].removeprefix("Value error, ")
         # A rule over several fields names them and their values itself.
-        got = "" if error["type"] == "value_error" else f", got {error['input']!r}"
+        got = "" if error["type"] == "value_error" else f", got {_shortened(repr(error['input']))}"
         said.append(f"{path}: {message}{got}" if path else message)
     return "; ".join(said)
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
 
 
 def with_lengths(pipeline: PipelineConfig, options: Options) -> PipelineConfig:

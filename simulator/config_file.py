@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
 Config = TypeVar("Config", bound=BaseModel)
+_DEEPEST: Final = 20
+"""Tables within tables: what reads fields goes down them, and would not come back from a thousand."""
 
 
 def read_config(path: Path, default: Config) -> Config:
@@ -27,13 +29,34 @@ def read_fields(path: Path) -> dict[str, Any]:
     """The fields that a file names.
 
     Raises:
-        OSError, ValueError: it cannot be read, is no TOML or JSON, or holds no fields.
+        OSError, ValueError: it cannot be read, is no TOML or JSON, holds no fields, or one of them twice.
     """
-    text = path.read_text(encoding="utf-8")
-    given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    # Some editors begin a file with a byte order mark.
+    text = path.read_text(encoding="utf-8-sig")
+    given = json.loads(text, object_pairs_hook=_once) if path.suffix == ".json" else tomllib.loads(text)
     if not isinstance(given, dict):
         raise ValueError(f"must hold fields by name, not a {type(given).__name__}")
+    level: list[Any] = [given]
+    for _ in range(_DEEPEST):
+        level = [inner for table in level for inner in _inner(table)]
+    if level:
+        raise ValueError(f"is nested more than {_DEEPEST} deep, and no field is")
     return given
+
+
+def _inner(table: Any) -> Iterable[Any]:
+    """Tables and lists in a table or list."""
+    values = table.values() if isinstance(table, dict) else table
+    return (value for value in values if isinstance(value, dict | list))
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless it has a name twice: its first value would be lost unseen."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return fields
 
 
 def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

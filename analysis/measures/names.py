@@ -11,6 +11,10 @@ from simulator.eventlog import Recorder
 
 _HEADER: Final = ("arm", "seed", "clock", "fate")
 """Of a row of outcomes, what is no number and no event."""
+EVENTS: Final = ("reached_target", "collapsed", "stalled")
+"""True or false of a run: what an `event_share` counts."""
+TIMES: Final = ("hours_to_target",)
+"""In hours of a run's own clock, NaN where it did not happen: what a `time_to_target` compares."""
 
 
 def outcome_names(criteria: Criteria) -> list[str]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from analysis.measures.collapse import Criteria
-from analysis.measures.names import outcome_names
+from analysis.measures.names import EVENTS, TIMES, outcome_names
 from analysis.pictures.registered import check_picture
+from simulator.command_line import one_line
 from simulator.studies.hypothesis import Hypothesis
 from simulator.words import unknown
+
+_CRITERIA: Final = TypeAdapter(Criteria)
+_OF_KIND: Final[Mapping[str, Sequence[str]]] = {"event_share": EVENTS, "time_to_target": TIMES}
+"""Kinds of claim that are about some outcomes only."""
 
 
 def must_be_possible(
@@ -19,19 +28,33 @@ def must_be_possible(
     """Refuse what a report would stumble over.
 
     Raises:
-        ValueError: a criterion, an outcome, a kind of picture or an option of it that there is not.
+        ValueError: a criterion, an outcome, a kind of picture or an option of it that there is not, or an
+            outcome that the claim's kind cannot judge.
     """
-    fields = [field.name for field in dataclasses.fields(Criteria)]
-    for name in criteria:
-        if name not in fields:
-            raise ValueError(f"criteria: {unknown('field', name, fields)}")
-    try:
-        judged_by = Criteria(**criteria)
-    except TypeError as other_type:
-        raise ValueError(f"criteria: {other_type}") from None
+    judged_by = _criteria(criteria)
     known = outcome_names(judged_by)
     for claim in hypotheses:
         if claim.kind != "fitted" and claim.metric not in known:
             raise ValueError(f"claim {claim.id}: {unknown('outcome', claim.metric, known)}")
+        fitting = _OF_KIND.get(claim.kind, known)
+        if claim.kind != "fitted" and claim.metric not in fitting:
+            raise ValueError(
+                f"claim {claim.id}: metric {claim.metric!r} is none that kind {claim.kind!r} takes: "
+                f"{', '.join(fitting)}"
+            )
     for options in pictures:
         check_picture(options)
+
+
+def _criteria(given: Mapping[str, Any]) -> Criteria:
+    fields = [field.name for field in dataclasses.fields(Criteria)]
+    for name, value in given.items():
+        if name not in fields:
+            raise ValueError(f"criteria: {unknown('field', name, fields)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"criteria.{name}: {value} is not finite")
+    try:
+        # As they are kept: nothing is converted, but JSON's lists are tuples.
+        return _CRITERIA.validate_json(json.dumps(dict(given), default=str), strict=True)
+    except ValidationError as wrong:
+        raise ValueError(one_line(wrong, "" if wrong.errors()[0]["loc"] == () else "criteria")) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -24,6 +25,9 @@ Varied: TypeAlias = Sequence[tuple[str, Sequence[Any]]]
 """Dotted names of fields, each with the values that it takes."""
 ESTIMATOR: Final = "estimator"
 EXPERIMENT: Final = "experiment"
+SEED: Final = "seed"
+MOST_ARMS: Final = 10_000
+"""Of one study; far more than anyone reads, and few enough to be listed at once."""
 
 
 def varied(vary: Fields, above: str = "") -> Iterator[tuple[str, Sequence[Any]]]:
@@ -46,7 +50,13 @@ def arms_of(arms: Mapping[str, Fields], vary: Varied) -> dict[str, dict[str, Any
 
     Args:
         arms: by name, fields of each; none at all is one without a name.
+
+    Raises:
+        ValueError: more combinations than a study may have, or two of one name.
     """
+    combinations = math.prod(len(values) for _, values in vary) * max(1, len(arms))
+    if combinations > MOST_ARMS:
+        raise ValueError(f"vary: {combinations:,} arms are more than {MOST_ARMS:,}")
     found: dict[str, dict[str, Any]] = {}
     for name, own in (arms or {"": {}}).items():
         for values in product(*(values for _, values in vary)):
@@ -55,7 +65,10 @@ def arms_of(arms: Mapping[str, Fields], vary: Varied) -> dict[str, dict[str, Any
             for (key, _), value in zip(vary, values, strict=True):
                 fields = merged(fields, nested(key, value))
                 parts.append(said(key, value))
-            found["+".join(parts)] = fields
+            whole = "+".join(parts)
+            if whole in found:
+                raise ValueError(f"vary: two arms would be called {whole!r}")
+            found[whole] = fields
     return found
 
 
@@ -114,6 +127,7 @@ def _configuration(fields: Fields, seed: int) -> RunConfig:
         if name not in PIPELINES:
             raise ValueError(unknown("experiment", name, list(PIPELINES), help_of="policylag simulate"))
         rest = {key: value for key, value in fields.items() if key != EXPERIMENT}
+        _no_seed(rest)
         whole = merged(PIPELINES[name]().model_dump(), rest)
         return PipelineConfig.model_validate(whole | {"seed": seed})
     estimator = estimator_name(str(fields[ESTIMATOR]))
@@ -126,8 +140,16 @@ def _configuration(fields: Fields, seed: int) -> RunConfig:
             raise ValueError(unknown("world", name, list(WORLDS), help_of="policylag learn"))
         make = partial(in_world, make, name)
         rest["world"] = world if isinstance(world, Mapping) else {}
+    _no_seed(rest.get("pipeline"))
     whole = merged(make().model_dump(), rest)
     return LearnConfig.model_validate(merged(whole, {"pipeline": {"seed": seed}}))
+
+
+def _no_seed(pipeline: Any) -> None:
+    if isinstance(pipeline, Mapping) and SEED in pipeline:
+        raise ValueError(
+            f"{SEED}: {pipeline[SEED]!r} is not for an arm to say: the study's seeds and first_seed do"
+        )
 
 
 def _setting(value: Any) -> float | str:

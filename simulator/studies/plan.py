@@ -20,6 +20,8 @@ Setting: TypeAlias = float | str
 
 # An arm's name is part of a folder's name, and a glob of `--only` may stand for it.
 _ARM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]*")
+_LONGEST: Final = 200
+"""Letters of such a name: a folder's has 255, and seed and digest follow."""
 
 
 @final
@@ -54,6 +56,10 @@ class Plan:
         for arm in self.arms:
             if not _ARM.fullmatch(arm):
                 raise ValueError(f"study {self.name!r}: {arm!r} is no name for an arm: {_ARM.pattern}")
+            if len(arm) > _LONGEST:
+                raise ValueError(
+                    f"study {self.name!r}: an arm's name is longer than {_LONGEST} letters: {arm[:40]!r}..."
+                )
         for claim in self.hypotheses:
             self._check_arms(_named(claim), claim.id)
         self._check_arms(set(self.factors), "factors")

@@ -1,21 +1,22 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from analysis.measures.collapse import Criteria
-from analysis.measures.names import outcome_names
+from analysis.measures.names import EVENTS, TIMES, outcome_names
 from analysis.measures.outcomes import outcomes
 from analysis.report.possible import must_be_possible
 from simulator.studies.every import STUDIES
-from simulator.studies.hypothesis import Hypothesis
+from simulator.studies.hypothesis import Hypothesis, Kind
 from tests.analysis.factories import learning_run
 
 
-def claim(metric: str) -> Hypothesis:
+def claim(metric: str, kind: Kind = "paired_difference") -> Hypothesis:
     return Hypothesis(
-        id="X", claim="a beats b", source="ours", metric=metric, kind="paired_difference",
+        id="X", claim="a beats b", source="ours", metric=metric, kind=kind, direction="lower",
         better_arm="a", worse_arm="b",
     )  # fmt: skip
 
@@ -25,6 +26,12 @@ def test_names_are_those_that_a_run_has(criteria: Criteria) -> None:
     run = learning_run([0.1] * 9, **dict.fromkeys(("reward", "accuracy_short", "accuracy_long"), 0.5))
     known = outcomes(run, criteria)
     assert set(outcome_names(criteria)) == set(known) - {"arm", "seed", "clock", "fate"}
+
+
+def test_events_are_the_outcomes_that_are_true_or_false_and_times_are_unknown_where_none_came() -> None:
+    found = outcomes(learning_run([0.1] * 9), Criteria())
+    assert {name for name, value in found.items() if isinstance(value, bool)} == set(EVENTS)
+    assert all(math.isnan(found[name]) for name in TIMES)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "size"), [(name, size) for name, s in STUDIES.items() for size in s.SIZES])
@@ -37,9 +44,19 @@ def test_every_study_of_ours_can_be_judged(name: str, size: str) -> None:
     ("asked", "said"),
     [
         (({"taget": 0.5}, [], []), "criteria: no field 'taget'; did you mean target"),
-        (({"target": "high"}, [], []), "criteria: "),
+        (({"target": "high"}, [], []), "criteria.target: .*, got 'high'"),
+        (({"target": float("nan")}, [], []), "criteria.target: nan is not finite"),
+        (({"metric": 3}, [], []), "criteria.metric: .*, got 3"),
+        (({"collapse_window_updates": 1.5}, [], []), "criteria.collapse_window_updates: .*, got 1.5"),
+        (({"learned_gain": {"a": 1}}, [], []), "criteria.learned_gain"),
+        (({"shift_updates": 3}, [], []), "criteria.shift_updates"),
         (({"collapse_share": 0}, [], []), "collapse_share is 0"),
         (({}, [claim("meanlag")], []), "claim X: no outcome 'meanlag'; did you mean mean_lag"),
+        (
+            ({}, [claim("mean_lag", "event_share")], []),
+            "metric 'mean_lag' is none that kind 'event_share' takes",
+        ),
+        (({}, [claim("alarm_update", "time_to_target")], []), "takes: hours_to_target$"),
         (({}, [], [{"kind": "pie"}]), "no picture is of the kind 'pie'"),
         (({}, [], [{"kind": "heat_map", "z": 1}]), "has no option 'z'"),
     ],

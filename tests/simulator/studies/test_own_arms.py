@@ -88,3 +88,19 @@ def test_what_cannot_be_names_its_arm(fields: dict[str, Any], said: str) -> None
     with pytest.raises(ValueError, match="arm 'mine'") as refused:
         configuration("mine", fields, 0)
     assert said in str(refused.value)
+
+
+def test_no_combination_is_lost_to_another_of_its_name_and_too_many_are_not_begun() -> None:
+    for values in ([32, 32], [1.0000001, 1.0000002]):
+        with pytest.raises(ValueError, match="two arms would be called 'slots="):
+            arms_of({}, [("slots", values)])
+    with pytest.raises(ValueError, match="1,000,000,000 arms are more than 10,000"):
+        arms_of({}, [(f"field{i}", list(range(10))) for i in range(9)])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"experiment": "groups", "seed": 7}, {"estimator": "grpo", "pipeline": {"seed": 7}}]
+)
+def test_an_arm_cannot_say_its_seed(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="arm 'a': seed: 7 is not for an arm to say"):
+        configuration("a", fields, 0)

@@ -48,6 +48,7 @@ def test_what_is_registered_is_everything_but_the_configurations() -> None:
         ({"arms": {}}, "0 arms"),
         ({"seeds": 0}, "0 seeds"),
         ({"arms": {"../a": arm()}}, "'../a' is no name"),
+        ({"arms": {"a" * 201: arm()}}, "longer than 200 letters"),
         ({"factors": {"c": {"lag": 1}}}, r"factors names \['c'\]"),
         ({"hypotheses": [Hypothesis(**CLAIM | {"better_arm": "c"})]}, r"H1 names \['c'\]"),
         ({"hypotheses": [Hypothesis(**CLAIM), Hypothesis(**CLAIM)]}, "twice"),
