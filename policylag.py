@@ -78,7 +78,8 @@ def study(words: list[str]) -> int:
     all_well = conduct(asked)
     if any(cell.is_done(asked.out) for cell in asked.cells):
         shown = next(cell for cell in reversed(asked.cells) if cell.is_done(asked.out))
-        finish_study(asked.out, shown.folder(asked.out), as_json=asked.options.json)
+        with bad_input("study: "):  # a picture may ask for a factor that there is not
+            finish_study(asked.out, shown.folder(asked.out), as_json=asked.options.json)
     return 0 if all_well else 1
 
 

@@ -301,3 +301,15 @@ def test_closed_and_full_streams_end_without_a_traceback() -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_figure_of_a_factor_that_there_is_not_is_said_in_one_line_and_the_runs_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{flag[2:].replace('-', '_')}" for flag in SMALL]
+    picture = '[[pictures]]\nkind = "score_by_factor"\nfactor = "colour"\nmetric = "mean_lag"'
+    text = ["seeds = 1", "[every]", 'experiment = "sync"', *lines, "[arms.a]", "[arms.b]", "push_s = 1.0"]
+    Path("mine.toml").write_text("\n".join([*text, picture]))
+    assert "colour" in refused(["study", "mine.toml", "--jobs=1", "--quiet"], capsys)
+    assert len(list(Path("runs/mine/cells").iterdir())) == 2

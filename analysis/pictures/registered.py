@@ -79,7 +79,7 @@ def picture(
 
 
 def check_picture(asked: Mapping[str, Any]) -> None:
-    """Refuse a kind or an option that there is not.
+    """Refuse a kind or an option that there is not, or a restriction that is none.
 
     Raises:
         ValueError: it is named, with those that there are.
@@ -95,3 +95,6 @@ def check_picture(asked: Mapping[str, Any]) -> None:
     unknown = [option for option in asked if option not in ("kind", *known)]
     if unknown:
         raise ValueError(f"picture {kind!r} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    where = asked.get("where", {})
+    if not isinstance(where, Mapping):
+        raise ValueError(f"picture {kind!r}: where is {where!r}, and not a value by factor")

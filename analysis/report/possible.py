@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from analysis.measures.collapse import Criteria
 from analysis.measures.names import EVENTS, TIMES, outcome_names
 from analysis.pictures.registered import check_picture
-from simulator.command_line import one_line
 from simulator.studies.hypothesis import Hypothesis
 from simulator.words import unknown
 
@@ -57,4 +56,8 @@ def _criteria(given: Mapping[str, Any]) -> Criteria:
         # As they are kept: nothing is converted, but JSON's lists are tuples.
         return _CRITERIA.validate_json(json.dumps(dict(given), default=str), strict=True)
     except ValidationError as wrong:
-        raise ValueError(one_line(wrong, "" if wrong.errors()[0]["loc"] == () else "criteria")) from None
+        first = wrong.errors(include_url=False)[0]
+        if first["type"] == "value_error":  # the record names field and value itself
+            raise ValueError(first["msg"].removeprefix("Value error, ")) from None
+        path = ".".join(map(str, ("criteria", *first["loc"])))
+        raise ValueError(f"{path}: {first['msg']}, got {first['input']!r}") from None

@@ -23,7 +23,8 @@ def claim(metric: str, kind: Kind = "paired_difference") -> Hypothesis:
 
 @pytest.mark.parametrize("criteria", [Criteria(), Criteria(metric="reward", shift_updates=(4,))])
 def test_names_are_those_that_a_run_has(criteria: Criteria) -> None:
-    run = learning_run([0.1] * 9, **dict.fromkeys(("reward", "accuracy_short", "accuracy_long"), 0.5))
+    scores: dict[str, Any] = dict.fromkeys(("reward", "accuracy_short", "accuracy_long"), 0.5)
+    run = learning_run([0.1] * 9, **scores)
     known = outcomes(run, criteria)
     assert set(outcome_names(criteria)) == set(known) - {"arm", "seed", "clock", "fate"}
 
@@ -59,6 +60,7 @@ def test_every_study_of_ours_can_be_judged(name: str, size: str) -> None:
         (({}, [claim("alarm_update", "time_to_target")], []), "takes: hours_to_target$"),
         (({}, [], [{"kind": "pie"}]), "no picture is of the kind 'pie'"),
         (({}, [], [{"kind": "heat_map", "z": 1}]), "has no option 'z'"),
+        (({}, [], [{"kind": "survival", "where": 3}]), "picture 'survival': where is 3"),
     ],
 )
 def test_what_a_report_would_stumble_over_is_named_before(asked: tuple[Any, Any, Any], said: str) -> None:
