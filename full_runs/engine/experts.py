@@ -32,7 +32,7 @@ def differing_experts(model: Any, expected: Mapping[str, str]) -> dict[str, bool
     found = {}
     for prefix, layer in layers(model):
         for number, (gate_and_up, down) in enumerate(_experts(layer)):
-            gate, up = gate_and_up.split(len(gate_and_up) // 2)
+            gate, up = gate_and_up.chunk(2)
             for module, numbers in (("gate_proj", gate), ("up_proj", up), ("down_proj", down)):
                 name = f"{prefix}{number}.{module}.weight"
                 found[name] = expected.get(name) != digest(numbers)

@@ -101,7 +101,7 @@ class TakesWeights:
         own = self.vllm_config
         process = Process(
             rank=get_tensor_model_parallel_rank(),
-            count=own.parallel_config.tensor_parallel_size,
+            size=own.parallel_config.tensor_parallel_size,
             head_size=own.model_config.get_head_size(),
         )
         copies = frozenset(name for name, _, _ in packed(self.model_runner.get_model()))

@@ -35,7 +35,8 @@ class Process(NamedTuple):
     """One of an engine, under tensor parallelism."""
 
     rank: int = 0
-    count: int = 1
+    size: int = 1
+    """Of the engine's processes."""
     head_size: int = 1
     """Rows of one head in queries, keys and values."""
 
@@ -91,7 +92,7 @@ def slice_of(name: str, shape: tuple[int, ...], process: Process) -> Slice:
 
     Where there are fewer heads of keys and values than processes, several keep the same one.
     """
-    rank, count = process.rank, process.count
+    rank, count = process.rank, process.size
     if name.endswith(EMBEDDINGS):
         rows = shape[0]
         share = (rows + empty_rows(name, rows)) // count

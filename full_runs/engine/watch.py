@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple, final
 
 import torch
@@ -145,8 +146,11 @@ def _differing_rows(numbers: Tensor, parts: Sequence[Kept]) -> list[bool]:
     rows = [each.shape[0] for each in parts]
     if sum(rows) > len(numbers) or bool(numbers[sum(rows) :].any()):
         return [True] * len(parts)
-    found = numbers[: sum(rows)].split(rows)
-    return [digest(own) != each.by_rows for own, each in zip(found, parts, strict=True)]
+    ends = accumulate(rows)
+    return [
+        digest(numbers[end - count : end]) != each.by_rows
+        for end, count, each in zip(ends, rows, parts, strict=True)
+    ]
 
 
 def _differing_copy(module: Any, parts: Sequence[Kept]) -> list[bool]:

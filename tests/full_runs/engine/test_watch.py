@@ -38,7 +38,7 @@ def engine(tensors, dtype, *, packs, tied=True, process=None):
     """A module that holds them as vLLM does; `packs` says which modules multiply with copies."""
     process = process or Process()
     own = {name: kept(name, tensor, process).to(dtype) for name, tensor in tensors.items()}
-    held = as_engine(own) if process.count == 1 else fused(own)
+    held = as_engine(own) if process.size == 1 else fused(own)
     model = nn.Module()
     for name, numbers in held.items():
         place = model
