@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Readable JSON, replaced in one step."""
-    write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+def write_json(path: Path, content: Mapping[str, Any], *, in_order: bool = False) -> None:
+    """Readable JSON, replaced in one step; names are sorted unless their order says something."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=not in_order, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -35,7 +35,8 @@ def conduct(asked: Asked) -> bool:
         asked.out.mkdir(parents=True, exist_ok=True)
         # The claims first: by study.json a folder is known as a study's.
         write_json(asked.out / "study.json", registration(asked.plan))
-        write_json(asked.out / "config.json", asked.config.model_dump(mode="json"))
+        # In the order of the file, by which a study of one's own names and shows its arms.
+        write_json(asked.out / "config.json", asked.config.model_dump(mode="json"), in_order=True)
         made = {"command": " ".join(["policylag", "study", *asked.words])} | provenance()
         write_json(asked.out / "meta.json", made)
     total, silent = len(asked.chosen), asked.options.silent

@@ -72,6 +72,15 @@ def test_it_runs_resumes_and_its_record_is_the_same_study(file: Path) -> None:
     assert [cell.name for cell in again.cells] == [cell.name for cell in asked.cells]
 
 
+def test_its_record_names_the_arms_alike_whatever_the_order_of_what_varies(file: Path) -> None:
+    text = BOUNDS.replace("[vary]", "[vary]\nslots = [64]\npush_s = [1.0]").split("[[claims]]")[0]
+    file.write_text(text.replace("slots = 64\n", ""))
+    asked = ask([file.name, "--seeds=1", "--quiet", "--jobs=1"])
+    assert next(iter(asked.plan.arms)) == "slots=64+push_s=1+eta_batches=1"
+    assert conduct(asked)
+    assert list(ask([str(asked.out / "config.json")]).plan.arms) == list(asked.plan.arms)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
