@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.measures.collapse import Criteria
 from analysis.measures.names import EVENTS, TIMES, outcome_names
+from analysis.measures.outcomes import AVERAGED, SCORES
 from analysis.pictures.registered import check_picture
 from simulator.studies.hypothesis import Hypothesis
 from simulator.words import unknown
@@ -31,6 +32,8 @@ def must_be_possible(
             outcome that the claim's kind cannot judge.
     """
     judged_by = _criteria(criteria)
+    if judged_by.metric not in (scores := (*SCORES, *AVERAGED)):
+        raise ValueError(f"criteria.metric: {unknown('score', judged_by.metric, scores)}")
     known = outcome_names(judged_by)
     for claim in hypotheses:
         if claim.kind != "fitted" and claim.metric not in known:

@@ -52,6 +52,7 @@ def test_every_study_of_ours_can_be_judged(name: str, size: str) -> None:
         (({"learned_gain": {"a": 1}}, [], []), "criteria.learned_gain"),
         (({"shift_updates": 3}, [], []), "criteria.shift_updates"),
         (({"collapse_share": 0}, [], []), "collapse_share is 0"),
+        (({"metric": "acuracy"}, [], []), "criteria.metric: no score 'acuracy'; did you mean accuracy"),
         (({}, [claim("meanlag")], []), "claim X: no outcome 'meanlag'; did you mean mean_lag"),
         (
             ({}, [claim("mean_lag", "event_share")], []),
