@@ -53,7 +53,7 @@ def print_study(report: Report, console: Console) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
             continue
         bounds = f"[{row.low:+.3g}, {row.high:+.3g}]".replace("[+nan, +nan]", "(no interval)")
-        interval = "not measured" if math.isnan(row.estimate) else f"{row.estimate:+.3g} {bounds}"
+        interval = f"{row.estimate:+.3g} {bounds}".replace("+nan (no interval)", "not measured")
         line = f"{row.id} {row.verdict}: {row.claim}. {interval}; {row.n}; {row.test}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
