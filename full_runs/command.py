@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
@@ -132,9 +132,9 @@ def conduct(asked: Asked) -> Asked:
                     on.say(why)
 
             run = run_config(asked.config, out=asked.out, arm=asked.arm, say=on.say, told=told)
-            # A job's scheduler asks with this signal; it ends a run as Ctrl-C does, and its log is written.
-            signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-            failures = asyncio.run(run)
+            failures = asyncio.run(_ends_when_asked(run))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except (RuntimeError, ValueError) as ended:  # of engines, trainer and weights: all say who and why
         kept = f"what happened before is in {asked.out}; the same command with --out {asked.out} goes on"
         raise StalledError(f"{ended}\n{kept}") from ended
@@ -149,6 +149,17 @@ def conduct(asked: Asked) -> Asked:
         counted = ", ".join(f"{name} {count}" for name, count in failures.items())
         print(f"failures: {counted or 'none'}", file=sys.stderr)
     return asked
+
+
+async def _ends_when_asked(run: Awaitable[Mapping[str, int]]) -> Mapping[str, int]:
+    """A job's scheduler asks with SIGTERM; it ends a run as Ctrl-C does, and its log is written.
+
+    Not by way of SIGINT, which a job in the background ignores.
+    """
+    own = asyncio.current_task()
+    assert own is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)
+    return await run
 
 
 def _live(asked: Asked) -> Live | None:

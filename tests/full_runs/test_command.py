@@ -1,6 +1,8 @@
 """`policylag full` as a user meets it where nothing is installed, and what its settings refuse."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,21 @@ def test_the_simulators_rules_are_taken_as_they_are(rule: object) -> None:
 def test_a_rule_that_is_not_carried_out_is_refused_by_what_it_asks(rule: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         FullConfig.model_validate({"staleness": rule})
+
+
+def test_sigterm_ends_a_run_in_the_background_too_and_lets_it_finish() -> None:
+    """There SIGINT is ignored, so it is not by way of SIGINT."""
+    code = (
+        "import asyncio, os, signal; from full_runs.command import _ends_when_asked\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "async def run():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM); await asyncio.sleep(60)\n"
+        "    finally:\n"
+        "        await asyncio.sleep(0.01); print('its log is written')\n"
+        "try: asyncio.run(_ends_when_asked(run()))\n"
+        "except asyncio.CancelledError: print('ended')\n"
+    )
+    root = Path(__file__).parents[2]
+    said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ["its log is written", "ended"]

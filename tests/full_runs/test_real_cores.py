@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -50,7 +49,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[int, .
             "processes": {(len(engine), len(trainer))},
         }
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         assert process.wait(300) == 130
 
 
