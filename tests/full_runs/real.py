@@ -37,18 +37,23 @@ def needs_engines() -> Any:
 
 def saved_model(folder: Path, seed: int) -> Path:
     """A model with a vocabulary that is not round, and weights so large that it has opinions of its own."""
-    import torch
-
     from full_runs.tasks.tiny_model import TinyModel, made, save
 
     model = made(TinyModel(seed=seed), vocabulary=VOCABULARY, positions=POSITIONS)
+    draw(model, seed)
+    save(model, folder, vocabulary=VOCABULARY)
+    return folder
+
+
+def draw(model: Any, seed: int) -> None:
+    """Matrices that are large enough to tell one model from another."""
+    import torch
+
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() > 1:
                 weight.normal_(0, 0.1, generator=draws)
-    save(model, folder, vocabulary=VOCABULARY)
-    return folder
 
 
 async def vllm_digests(client: Any) -> dict[str, str]:

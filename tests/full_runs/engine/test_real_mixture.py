@@ -16,6 +16,7 @@ from full_runs.engine.sampling import Sampling
 from tests.full_runs.real import (
     POSITIONS,
     VOCABULARY,
+    draw,
     loaded_unseen,
     needs_engines,
     now,
@@ -41,11 +42,7 @@ def mixture(folder: Path, seed: int) -> Path:
         bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     model = Qwen3MoeForCausalLM(config).float()
-    draws = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() > 1:
-                weight.normal_(0, 0.1, generator=draws)
+    draw(model, seed)
     save(model, folder, vocabulary=VOCABULARY)
     return folder
 
