@@ -135,7 +135,7 @@ docs-sessions: setup-dev
 docs-accuracy: setup-dev
 	@$(BIN)/python -m docs.tools.accuracy $(ARGS)
 
-# The table of docs/how-to/calibrate.md: real engines, seven minutes a seed, on two cores that must be idle.
+# The table of docs/how-to/calibrate.md: real engines, six minutes a seed, on two cores that must be idle.
 docs-calibration: setup-full
 	@$(FULL)/bin/python -m docs.tools.calibration $(ARGS)
 

@@ -1,7 +1,7 @@
 """How far off is what the simulator foretells of real runs? The table of `docs/how-to/calibrate.md`.
 
 `make docs-calibration` starts real engines, on two cores that nothing else may use meanwhile: for each seed
-two runs that constants are fitted to and two that are foretold whole, then `policylag calibrate`; some seven
+two runs that constants are fitted to and two that are foretold whole, then `policylag calibrate`; some six
 minutes a seed. Finished runs are kept: interrupt it when you like, the same command goes on. After a change
 of the code remove them, speeds are others.
 """

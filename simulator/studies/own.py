@@ -76,16 +76,15 @@ class FromFile:
         vary = list(varied(own.vary))
         if not (own.arms or vary):
             raise ValueError("arms: there are none, and nothing varies; a study compares")
-        title = own.title or self.name
+        title, arms = own.title or self.name, arms_of(own.arms, vary)
         return Plan(
             name=self.name,
             title=title,
             question=own.question or title,
             arms={
-                arm: partial(configuration, arm, merged(own.every, fields))
-                for arm, fields in arms_of(own.arms, vary).items()
+                arm: partial(configuration, arm, merged(own.every, fields)) for arm, fields in arms.items()
             },
-            factors=factors_of(own.arms, vary) if vary else {},
+            factors=factors_of(arms, vary),
             criteria=own.criteria,
             hypotheses=claims(own),
             pictures=own.pictures or _pictures(own.arms, vary),

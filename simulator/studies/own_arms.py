@@ -72,14 +72,15 @@ def arms_of(arms: Mapping[str, Fields], vary: Varied) -> dict[str, dict[str, Any
     return found
 
 
-def factors_of(arms: Mapping[str, Fields], vary: Varied) -> dict[str, dict[str, float | str]]:
-    """Of each arm of `arms_of`, what varied and to which value."""
+def factors_of(found: Mapping[str, Fields], vary: Varied) -> dict[str, dict[str, float | str]]:
+    """Of each arm that `arms_of` found, what varied and to which value; nothing, if nothing does."""
     names = {key: key.rpartition(".")[2] for key, _ in vary}
     if len(set(names.values())) < len(names):
         names = {key: key for key in names}
     return {
         arm: {names[key]: _setting(_at(fields, key)) for key in names}
-        for arm, fields in arms_of(arms, vary).items()
+        for arm, fields in found.items()
+        if names
     }
 
 

@@ -23,7 +23,7 @@ def test_every_arm_meets_every_combination_and_is_named_after_both() -> None:
     found = arms_of(arms, vary)
     assert list(found) == ["a+grpo+slots=64", "a+grpo-dis+slots=64", "b+grpo+slots=64", "b+grpo-dis+slots=64"]
     assert found["a+grpo+slots=64"] == {"eps_low": 0.2, "estimator": "grpo", "pipeline": {"slots": 64}}
-    assert factors_of(arms, vary)["b+grpo-dis+slots=64"] == {"estimator": "grpo_dis", "slots": 64}
+    assert factors_of(found, vary)["b+grpo-dis+slots=64"] == {"estimator": "grpo_dis", "slots": 64}
     assert list(arms_of({}, [("slots", [1, 2])])) == ["slots=1", "slots=2"]
 
 
@@ -35,7 +35,8 @@ def test_tables_are_named_by_their_kind_and_switches_by_their_field() -> None:
 
 
 def test_two_fields_of_one_last_name_stay_two_factors() -> None:
-    found = factors_of({}, [("a.n", [1]), ("b.n", [2])])
+    vary = [("a.n", [1]), ("b.n", [2])]
+    found = factors_of(arms_of({}, vary), vary)
     assert list(found.values()) == [{"a.n": 1, "b.n": 2}]
 
 
